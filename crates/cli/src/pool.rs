@@ -4,7 +4,7 @@ use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
 
 use timberline_remote::fabric::tcp::{Key, TcpServer};
-use timberline_remote::pool::MemoryServer;
+use timberline_remote::pool::{FINDERS, MemoryServer};
 use timberline_tier::topology::Topology;
 
 use crate::Failure;
@@ -22,6 +22,14 @@ pub struct Args {
     /// connect; what is sent is not encrypted
     #[arg(long, value_name = "FILE")]
     key_file: Option<PathBuf>,
+    /// Threads at a time that look for leaves where compute servers have that done
+    #[arg(
+        long,
+        default_value_t = FINDERS as u16,
+        value_parser = clap::value_parser!(u16).range(1..=1024),
+        value_name = "N"
+    )]
+    offload_threads: u16,
     /// Serve other machines although there is no key: whoever connects may read and write all
     #[arg(long)]
     no_protected_mode: bool,
@@ -66,6 +74,7 @@ pub fn run(args: &Args) -> Result<(), Failure> {
     check_memory(args.memory)?;
     let bytes = usize::try_from(args.memory).map_err(Failure::impossible)?;
     let memory = MemoryServer::new(bytes).map_err(Failure::impossible)?;
+    let memory = memory.with_finders(args.offload_threads.into());
     let is_protected = key.is_some();
     let server = TcpServer::bind(args.listen, memory, key)
         .map_err(|error| Failure::Impossible(format!("--listen {}: {error}", args.listen)))?;

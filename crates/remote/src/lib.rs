@@ -27,6 +27,7 @@ mod address;
 mod cache;
 mod error;
 pub mod fabric;
+mod image;
 mod key_ranges;
 mod member;
 pub mod pool;

@@ -70,6 +70,7 @@ fn clusters_change_and_keep_what_they_acknowledged() {
         let network = Network {
             jitter: 2.0,
             deadline_ns: 50_000,
+            find_ns: [0, 100],
             ..Network::default()
         };
         let simulation = Simulation::new(seed, network, 3, 16 << 20).unwrap();
@@ -169,6 +170,7 @@ impl World<'_> {
             // Little more than the least, so nodes come and go; or all of them.
             cache_bytes: [150 << 10, 800 << 10][self.seed as usize / 4 % 2],
             write_through: self.through,
+            offloading: self.seed % 5 < 2,
             leaf_admission: [0.1, 1.0, 0.5][self.seed as usize % 3],
             seed: self.draws.u64(..),
             ..Options::default()
@@ -448,6 +450,7 @@ async fn work(
             continue;
         }
         let before = keys.borrow()[index].possible.clone();
+        let is_update = draws.bool();
         let value = match draws.u8(0..4) {
             0 => {
                 keys.borrow_mut()[index].busy = Some(number);
@@ -474,6 +477,7 @@ async fn work(
             key.past.insert(value);
         }
         let result = match value {
+            Some(value) if is_update => member.tree().update(key, value).await,
             Some(value) => member.tree().insert(key, value).await,
             None => member.tree().remove(key).await,
         };
@@ -485,7 +489,9 @@ async fn work(
                     before.contains(&found),
                     "seed {seed}: {index} {found:?}: {before:?}"
                 );
-                key.possible = [value].into();
+                // An update of a record that is not there makes none.
+                let is_nothing = is_update && value.is_some() && found.is_none();
+                key.possible = [value.filter(|_| !is_nothing)].into();
             }
             Err(Error::NotOwned(_)) => key.possible = before,
             Err(_) => {}

@@ -59,7 +59,11 @@ fn a_tree_does_what_a_btreemap_does() -> Result<()> {
             Layout::default(),
             model.iter().map(|it| (*it.0, *it.1)),
         ))?;
-        let tree = wait_for(RemoteTree::open(pool.clone(), options(cache_bytes, seed)))?;
+        let options = |seed| Options {
+            offloading: seed < 3,
+            ..options(cache_bytes, seed)
+        };
+        let tree = wait_for(RemoteTree::open(pool.clone(), options(seed)))?;
         for step in 0..60_000 {
             let key = draws.u64(0..40_000);
             match draws.u8(0..10) {
@@ -95,10 +99,7 @@ fn a_tree_does_what_a_btreemap_does() -> Result<()> {
         assert_eq!(wait_for(all(&tree))?, records);
         // Another compute server finds all that was flushed.
         wait_for(tree.flush())?;
-        let other = wait_for(RemoteTree::open(
-            Arc::new(pool.client()),
-            options(1 << 20, 5),
-        ))?;
+        let other = wait_for(RemoteTree::open(Arc::new(pool.client()), options(5)))?;
         assert_eq!(wait_for(all(&other))?, records);
     }
     Ok(())

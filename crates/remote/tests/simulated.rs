@@ -33,8 +33,15 @@ const TASKS: u64 = 12;
 #[test]
 fn clusters_lose_nothing() {
     let clusters = if cfg!(debug_assertions) { 12 } else { 200 };
+    let mut calls = 0;
     for seed in 0..clusters {
-        let simulation = Simulation::new(seed, network(), 4, 8 << 20).unwrap();
+        let offloading = seed % 4 < 2;
+        // Quick enough to be asked often.
+        let network = Network {
+            find_ns: [0, 100],
+            ..network()
+        };
+        let simulation = Simulation::new(seed, network, 4, 8 << 20).unwrap();
         let layout = Layout {
             boundaries: (1..4).map(|number| number * QUARTER).collect(),
             ..Layout::default()
@@ -45,8 +52,9 @@ fn clusters_lose_nothing() {
             let copies = if seed % 2 == 0 { 0.4 } else { 0.0 };
             let options = Options {
                 // Little more than the least.
-                cache_bytes: ((75 << 10) as f64 / (1.0 - copies)) as usize,
+                cache_bytes: ((84 << 10) as f64 / (1.0 - copies)) as usize,
                 copies,
+                offloading,
                 leaf_admission: [0.1, 1.0, 0.5][seed as usize % 3],
                 ..options(id, seed)
             };
@@ -82,8 +90,10 @@ fn clusters_lose_nothing() {
                 assert_eq!(scan.next().await.unwrap(), None);
             };
             simulation.block_on(check).unwrap();
+            calls += if offloading { server.counts().calls } else { 0 };
         }
     }
+    assert!(calls > 500 * clusters, "{calls}");
 }
 
 /// Works on keys that no other task of the server has.
@@ -114,6 +124,12 @@ async fn work<'a>(
                 }
                 assert!(found.is_sorted_by(|a, b| a < b));
                 assert_eq!(found.first() == Some(&key), before.is_some());
+            }
+            4 => {
+                assert_eq!(server.update(key, step).await, Ok(before));
+                if before.is_some() {
+                    model().insert(key, step);
+                }
             }
             _ => {
                 assert_eq!(server.insert(key, step).await, Ok(before));

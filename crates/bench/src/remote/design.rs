@@ -13,6 +13,10 @@ pub enum Design {
     DexEager,
     /// As published, and copies of hot records in half of the cache.
     Copies,
+    /// As published, with offloading.
+    DexOffload,
+    /// Copies of hot records, with offloading.
+    CopiesOffload,
     /// With partitions, inner nodes cached and leaves not, as Sherman does (Wang et al.: "Sherman",
     /// SIGMOD 2022).
     PShermanLike,
@@ -20,9 +24,11 @@ pub enum Design {
 
 impl Design {
     /// All of them.
-    pub const ALL: [Design; 4] = [
+    pub const ALL: [Design; 6] = [
         Design::Copies,
+        Design::CopiesOffload,
         Design::Dex,
+        Design::DexOffload,
         Design::DexEager,
         Design::PShermanLike,
     ];
@@ -32,24 +38,29 @@ impl Design {
         match self {
             Design::Dex => "dex",
             Design::DexEager => "dex-eager",
+            Design::DexOffload => "dex-offload",
             Design::Copies => "copies",
+            Design::CopiesOffload => "copies-offload",
             Design::PShermanLike => "p-sherman-like",
         }
     }
 
     pub(super) fn options(self) -> Options {
         let leaf_admission = match self {
-            Design::Dex | Design::Copies => Options::default().leaf_admission,
+            Design::Dex | Design::DexOffload | Design::Copies | Design::CopiesOffload => {
+                Options::default().leaf_admission
+            }
             Design::DexEager => 1.0,
             Design::PShermanLike => 0.0,
         };
         let copies = match self {
-            Design::Copies => Options::default().copies,
-            Design::Dex | Design::DexEager | Design::PShermanLike => 0.0,
+            Design::Copies | Design::CopiesOffload => Options::default().copies,
+            Design::Dex | Design::DexOffload | Design::DexEager | Design::PShermanLike => 0.0,
         };
         Options {
             leaf_admission,
             copies,
+            offloading: matches!(self, Design::DexOffload | Design::CopiesOffload),
             ..Options::default()
         }
     }

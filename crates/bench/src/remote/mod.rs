@@ -61,6 +61,8 @@ pub struct Setting {
     pub gigabits: f64,
     /// What a request takes on its compute server beside the network, in nanoseconds.
     pub local_ns: u64,
+    /// Threads of each memory server that look for leaves, where a design has them do that.
+    pub finders: u16,
     /// Of everything left to chance.
     pub seed: u64,
 }
@@ -167,6 +169,7 @@ fn run(
     let network = Network {
         latency_ns: setting.latency_ns,
         bits_per_ns: setting.gigabits,
+        find_threads: setting.finders,
         ..Network::default()
     };
     let pool = setting.records * POOL_BYTES_A_RECORD / u64::from(setting.memory_servers) + SPARE;
@@ -277,6 +280,7 @@ mod tests {
             latency_ns: 2_000,
             gigabits: 100.0,
             local_ns: 400,
+            finders: 4,
             seed: 1,
         }
     }

@@ -16,6 +16,7 @@ use timberline_bench::report::grid::Grid;
 use timberline_bench::report::write_file;
 use timberline_remote::fabric::Fabric;
 use timberline_remote::fabric::tcp::{Tcp, TcpOptions};
+use timberline_remote::pool::FINDERS;
 
 use super::Args;
 use crate::Failure;
@@ -41,7 +42,8 @@ pub struct RemoteArgs {
             "memory_servers",
             "network_ns",
             "gigabits",
-            "local_ns"
+            "local_ns",
+            "offload_threads"
         ],
         value_name = "ADDRESS:PORT"
     )]
@@ -91,7 +93,8 @@ pub struct RemoteArgs {
         value_name = "N"
     )]
     requests: u64,
-    /// Designs to compare: copies, dex, dex-eager, p-sherman-like [default: all]
+    /// Designs to compare: copies, copies-offload, dex, dex-offload, dex-eager, p-sherman-like
+    /// [default: all]
     #[arg(long, value_delimiter = ',', requires = "remote", value_name = "NAMES")]
     designs: Vec<String>,
     /// Workloads: read-only, read-intensive, write-intensive, insert-intensive, scan-intensive
@@ -112,6 +115,15 @@ pub struct RemoteArgs {
     /// What a request takes on its compute server beside the network, in nanoseconds
     #[arg(long, default_value_t = 400, requires = "remote", value_name = "NS")]
     local_ns: u64,
+    /// Threads of each memory server that look for leaves, in the designs that offload
+    #[arg(
+        long,
+        default_value_t = FINDERS as u16,
+        value_parser = clap::value_parser!(u16).range(1..=1024),
+        requires = "remote",
+        value_name = "N"
+    )]
+    offload_threads: u16,
 }
 
 fn servers() -> clap::builder::RangedI64ValueParser<u16> {
@@ -174,6 +186,7 @@ pub fn run(args: &Args) -> Result<(), Failure> {
         latency_ns: given.network_ns,
         gigabits,
         local_ns: given.local_ns,
+        finders: given.offload_threads,
         seed: args.comparison.seed,
     };
     let interrupted = interrupts()?;

@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use super::completion::yield_now;
 use super::counts::Counters;
-use super::{Call, Completion, Counts, Fabric, Load, Operation, Reply};
+use super::{Call, Completion, Counts, Fabric, Find, Found, Load, Operation, Reply};
 use crate::address::{Address, ComputeId, ServerId};
 use crate::error::Result;
 
@@ -105,6 +105,18 @@ impl Connection {
         match self.start(Operation::Call(server, Call::Load)).await? {
             Reply::Load(load) => Ok(load),
             other => unreachable!("a call was answered by {other:?}"),
+        }
+    }
+
+    /// Asks a memory server for the leaf that has a key. `None`: it cannot say.
+    ///
+    /// # Errors
+    /// No answer.
+    pub async fn find(&self, find: Find) -> Result<Option<Found>> {
+        let call = Operation::Call(find.from.server(), Call::Find(find));
+        match self.start(call).await? {
+            Reply::Found(found) => Ok(found),
+            other => unreachable!("a leaf was asked for, the answer is {other:?}"),
         }
     }
 

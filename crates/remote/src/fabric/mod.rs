@@ -25,7 +25,7 @@ pub use completion::{Completer, Completion};
 pub use connection::Connection;
 pub use counts::Counts;
 pub use in_process::InProcess;
-pub use operation::{Call, Load, Operation, Reply};
+pub use operation::{Call, Find, Found, Load, Operation, Reply};
 pub use simulation::{Network, Simulation, Stuck};
 pub use tasks::Tasks;
 

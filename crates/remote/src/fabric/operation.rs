@@ -36,6 +36,28 @@ pub enum Call {
     Fence(ComputeId),
     /// Whether it was fenced: [`Reply::Word`] is 1 or 0.
     IsFenced(ComputeId),
+    /// Where a key is: [`Reply::Found`].
+    Find(Find),
+}
+
+/// A question for the leaf that has a key.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Find {
+    /// The node to begin at.
+    pub from: Address,
+    /// Its height.
+    pub height: u8,
+    /// The key.
+    pub key: u64,
+}
+
+/// A leaf, as it was when it was read. Others may have been writing it.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Found {
+    /// The leaf.
+    pub leaf: Address,
+    /// The place of the key's entry and its value, if it is there.
+    pub entry: Option<(usize, u64)>,
 }
 
 /// The result of an operation.
@@ -49,6 +71,8 @@ pub enum Reply {
     Word(u64),
     /// Of [`Call::Load`].
     Load(Load),
+    /// Of [`Call::Find`]. `None`: the way there is not on this server alone, or changed meanwhile.
+    Found(Option<Found>),
 }
 
 /// What a memory server says of itself.
@@ -79,6 +103,7 @@ impl Operation {
             Operation::Write(_, words) => 8 * words.len(),
             Operation::CompareExchange { .. } => 24,
             Operation::FetchAdd(..) => 16,
+            Operation::Call(_, Call::Find(_)) => 48,
             Operation::Call(..) => 32,
         }
     }

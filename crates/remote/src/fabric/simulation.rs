@@ -6,7 +6,7 @@ use std::sync::{Arc, Mutex, MutexGuard};
 use std::task::{Poll, Waker};
 use std::time::Duration;
 
-use super::{Call, Completer, Completion, Fabric, Operation, Reply, Tasks};
+use super::{Call, Completer, Completion, Fabric, Find, Operation, Reply, Tasks};
 use crate::address::{ComputeId, ServerId};
 use crate::error::{Error, Result};
 use crate::pool::{MemoryServer, Session};
@@ -21,6 +21,11 @@ pub struct Network {
     pub jitter: f64,
     /// Of each server's port, in each direction together, in bits a nanosecond (Gb/s).
     pub bits_per_ns: f64,
+    /// Threads of each memory server that look for leaves.
+    pub find_threads: u16,
+    /// What looking for a leaf takes one of them: for the request and its answer, and for each
+    /// node, in nanoseconds.
+    pub find_ns: [u64; 2],
     /// An operation is lost on its way there: it is not done, and no answer comes.
     pub lost: f64,
     /// Its answer is lost: it is done, and no answer comes.
@@ -30,12 +35,15 @@ pub struct Network {
 }
 
 impl Default for Network {
-    /// 2 µs and 100 Gb/s without faults, as RDMA networks have.
+    /// 2 µs and 100 Gb/s without faults, as RDMA networks have; four threads that take 200 ns for a
+    /// call and 300 ns for each node.
     fn default() -> Network {
         Network {
             latency_ns: 2_000,
             jitter: 0.0,
             bits_per_ns: 100.0,
+            find_threads: 4,
+            find_ns: [200, 300],
             lost: 0.0,
             unanswered: 0.0,
             deadline_ns: 1_000_000,
@@ -65,6 +73,8 @@ struct State {
     /// order in which bytes reach them.
     server_ports: Vec<u64>,
     client_ports: Vec<u64>,
+    /// When each thread that looks for leaves is idle again.
+    finders: Vec<Vec<u64>>,
     dead: Vec<bool>,
 }
 
@@ -131,6 +141,7 @@ impl Simulation {
                 started: 0,
                 server_ports: vec![0; servers.len()],
                 client_ports: Vec::new(),
+                finders: vec![Vec::new(); servers.len()],
                 dead: vec![false; servers.len()],
             })),
             servers,
@@ -329,8 +340,30 @@ impl State {
         *port + under_way.latency_ns
     }
 
+    /// When a thread of a memory server has found a leaf.
+    fn find(&mut self, find: &Find) -> u64 {
+        let Network {
+            find_threads,
+            find_ns: [call_ns, node_ns],
+            ..
+        } = self.network;
+        let threads = &mut self.finders[usize::from(find.from.server())];
+        threads.resize(find_threads.max(1).into(), 0);
+        let idle = threads.iter_mut().min().expect("there is a thread");
+        let nodes = u64::from(find.height) + 1;
+        *idle = self.now_ns.max(*idle) + call_ns + nodes * node_ns;
+        *idle
+    }
+
     /// Carries out what has arrived, or the first part of its words.
     fn carry_out(&mut self, mut under_way: Box<UnderWay>, server: &MemoryServer) {
+        if let Operation::Call(_, Call::Find(find)) = under_way.operation
+            && under_way.answer_at_ns.is_none()
+        {
+            let found_at_ns = self.find(&find);
+            under_way.answer_at_ns = Some(found_at_ns + under_way.latency_ns);
+            return self.push(found_at_ns, Event::Arrive(under_way));
+        }
         let answer_at_ns = match under_way.answer_at_ns {
             Some(at_ns) => at_ns,
             None => *under_way.answer_at_ns.insert(self.serve(&under_way)),

@@ -5,13 +5,20 @@ use std::ops::Range;
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed, Ordering::SeqCst};
 use std::sync::{Arc, Mutex, MutexGuard};
 
+use timberline_tree::btree::page::Image;
+
 use super::Session;
+use super::permits::Permits;
 use crate::address::{Address, ComputeId};
 use crate::error::{Error, Result};
 use crate::fabric::{Call, Load, Operation, Reply};
+use crate::image::WORDS;
 
 /// The bytes that a compute server gets at a time.
 pub const CHUNK: usize = 256 << 10;
+
+/// How many threads at a time look for leaves, if nothing else is said.
+pub const FINDERS: usize = 4;
 
 /// Memory that compute servers read and write, word by word, and its allocator of chunks.
 ///
@@ -23,6 +30,8 @@ pub struct MemoryServer {
     next_chunk: Mutex<usize>,
     /// With compute servers that are connected, or fenced.
     sessions: Mutex<HashMap<ComputeId, Arc<Session>>>,
+    /// Of threads that look for leaves.
+    finders: Permits,
 }
 
 impl MemoryServer {
@@ -37,7 +46,15 @@ impl MemoryServer {
             memory: memory.map_err(|()| Error::OutOfMemory(bytes))?,
             next_chunk: Mutex::new(CHUNK),
             sessions: Mutex::default(),
+            finders: Permits::new(FINDERS),
         })
+    }
+
+    /// Lets so many threads at a time look for leaves, at least one.
+    #[must_use]
+    pub fn with_finders(self, threads: usize) -> MemoryServer {
+        let finders = Permits::new(threads.max(1));
+        MemoryServer { finders, ..self }
     }
 
     /// The session with a compute server.
@@ -83,6 +100,10 @@ impl MemoryServer {
                 let fenced = self.sessions().get(&compute).map(|it| it.is_fenced());
                 Ok(Reply::Word(fenced.unwrap_or(false).into()))
             }
+            Operation::Call(_, Call::Find(find)) => {
+                let _permit = self.finders.take();
+                self.find(find).map(Reply::Found)
+            }
             Operation::Call(_, Call::Fence(_)) => unreachable!("`perform` does it"),
         }
     }
@@ -91,6 +112,14 @@ impl MemoryServer {
     pub(crate) fn read(&self, at: Address, words: usize) -> Result<Vec<u64>> {
         let words = self.words(at, words)?;
         Ok(words.iter().map(|word| word.load(Relaxed)).collect())
+    }
+
+    /// Reads the image of a node.
+    pub(super) fn read_image(&self, at: Address, image: &mut Image) -> Result<()> {
+        for (to, word) in image.iter_mut().zip(self.words(at, WORDS)?) {
+            *to = word.load(Relaxed);
+        }
+        Ok(())
     }
 
     /// Writes words.

@@ -1,13 +1,15 @@
 //! The memory servers' side, and what they agree with compute servers on.
 
 pub(crate) mod directory;
+mod find;
 mod lock;
 mod memory_server;
+mod permits;
 mod session;
 mod superblock;
 
 pub use directory::{MAX_MEMBERS, MAX_PARTITIONS};
 pub(crate) use lock::PoolLock;
-pub use memory_server::{CHUNK, MemoryServer};
+pub use memory_server::{CHUNK, FINDERS, MemoryServer};
 pub use session::Session;
 pub(crate) use superblock::{SUPERBLOCK, Superblock};

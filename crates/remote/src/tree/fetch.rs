@@ -6,11 +6,12 @@ use timberline_sync::Restart;
 use timberline_tree::btree::page::Page;
 
 use super::RemoteTree;
-use super::image::{page_of, trim};
+use super::offload::Way;
 use super::walk::{At, Found, Missing};
 use crate::address::Address;
 use crate::cache::{Child, Flight, FrameId, State};
 use crate::error::{Error, Result};
+use crate::image::{page_of, trim};
 
 /// How often an inner node is read again that another server is writing.
 const READS: usize = 1_000;
@@ -20,7 +21,7 @@ const READS: usize = 1_000;
 pub(super) struct Loose<'a> {
     pub page: Arc<Page>,
     pub address: Address,
-    flight: Flight<'a>,
+    pub flight: Flight<'a>,
 }
 
 impl Loose<'_> {
@@ -150,7 +151,11 @@ impl RemoteTree {
     pub(super) async fn read_node(&self, address: Address, height: u8) -> Result<Page> {
         let mut reads = 0;
         loop {
-            let words = self.connection.read(address, Page::WORDS).await?;
+            let read = self.connection.read(address, Page::WORDS);
+            let words = self
+                .offloading
+                .timed(Way::Read, address, &self.connection, read)
+                .await?;
             reads += 1;
             match page_of(&words, address) {
                 Err(Error::NotANode(_)) if height > 0 && reads < READS => {}

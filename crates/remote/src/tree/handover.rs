@@ -45,6 +45,8 @@ impl RemoteTree {
         self.write_all(is_gone).await?;
         self.expel(*keys.start(), *keys.end(), 0).await?;
         self.cache.copies.forget(keys);
+        // Who has them next may change them, and give them back.
+        self.offloading.note_all();
         Ok(())
     }
 

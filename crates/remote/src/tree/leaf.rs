@@ -9,11 +9,12 @@ use timberline_tree::btree::{Lanes, Search, Work};
 
 use super::RemoteTree;
 use super::fetch::{Admission, Fetched, Leaf, Loose};
-use super::image::{LOCK_BYTES, written};
+use super::offload::Located;
 use super::together::together;
 use super::walk::{Found, Missing};
-use crate::cache::InTheWay;
+use crate::cache::{Flight, InTheWay};
 use crate::error::Result;
+use crate::image::{LOCK_BYTES, written};
 
 /// A change of one record.
 #[derive(Clone, Copy, Debug)]
@@ -125,13 +126,20 @@ impl RemoteTree {
                 }
                 Err(Restart) => continue,
             };
+            if let Some(leaf) = self.locate(key, missing).await? {
+                let value = self.located_value(key, &leaf)?;
+                let kept = value.and_then(|value| self.keep_copy(key, value, &leaf.flight));
+                drop(leaf);
+                self.make_way(kept).await?;
+                return Ok(value);
+            }
             match self.fetch(key, missing, Admission::Draw).await? {
                 Fetched::Again => {}
                 Fetched::Seen(page) => return Ok(self.value_in(&page.lock(), key)),
                 Fetched::Loose(leaf) => {
                     let value = self.value_in(&leaf.page.lock(), key);
                     leaf.share();
-                    let kept = value.and_then(|value| self.keep_copy(key, value, &leaf));
+                    let kept = value.and_then(|value| self.keep_copy(key, value, &leaf.flight));
                     drop(leaf);
                     self.make_way(kept).await?;
                     return Ok(value);
@@ -212,6 +220,16 @@ impl RemoteTree {
                 }
                 Err(Restart) => continue,
             };
+            if let Write::Update(value) = write
+                && let Some(leaf) = self.locate(key, missing).await?
+            {
+                let before = self.update_located(key, value, &leaf).await?;
+                let value = before.map(|_| value);
+                let kept = value.and_then(|value| self.keep_copy(key, value, &leaf.flight));
+                drop(leaf);
+                self.make_way(kept).await?;
+                return Ok(before);
+            }
             let leaf = match self.fetch(key, missing, admission).await? {
                 Fetched::Again | Fetched::Seen(_) => continue,
                 Fetched::Loose(leaf) => leaf,
@@ -226,7 +244,7 @@ impl RemoteTree {
                     // An update of a record that is not there makes none.
                     let is_there = before.is_some() || matches!(write, Write::Insert(_));
                     let value = write.value().filter(|_| is_there);
-                    let kept = value.and_then(|value| self.keep_copy(key, value, &leaf));
+                    let kept = value.and_then(|value| self.keep_copy(key, value, &leaf.flight));
                     drop(leaf);
                     self.make_way(kept).await?;
                     return Ok(before);
@@ -235,6 +253,35 @@ impl RemoteTree {
                 Err(Full) => admission = Admission::Always,
             }
         }
+    }
+
+    /// The value of a key in a leaf that a memory server found.
+    fn located_value(&self, key: u64, leaf: &Located<'_>) -> Result<Option<u64>> {
+        match self.cache.copies.get(key) {
+            Some(value) => self.check_lease().map(|()| Some(value)),
+            None => Ok(leaf.entry.map(|(_, value)| value)),
+        }
+    }
+
+    /// Sets the value of a key in a leaf that a memory server found, if the key is there.
+    async fn update_located(
+        &self,
+        key: u64,
+        value: u64,
+        leaf: &Located<'_>,
+    ) -> Result<Option<u64>> {
+        if !self.options.write_through
+            && let Some(before) = self.cache.copies.update(key, value)
+        {
+            return self.check_lease().map(|()| Some(before));
+        }
+        let Some((index, before)) = leaf.entry else {
+            return Ok(None);
+        };
+        let at = leaf.address.add(word_at(index));
+        self.write_words(at, vec![value]).await?;
+        self.cache.copies.follow(key, Some(value));
+        Ok(Some(before))
     }
 
     /// Writes the leaf of a key to the pool, if it is in the cache and was changed.
@@ -318,7 +365,7 @@ impl RemoteTree {
     }
 
     /// Offers what a leaf has of a record a place among the copies.
-    fn keep_copy(&self, key: u64, value: u64, _: &Loose<'_>) -> Option<InTheWay> {
+    fn keep_copy(&self, key: u64, value: u64, _leaf: &Flight<'_>) -> Option<InTheWay> {
         self.cache.copies.offer(key, value)
     }
 

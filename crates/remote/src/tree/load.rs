@@ -5,11 +5,11 @@ use std::sync::Arc;
 
 use timberline_tree::btree::page::Page;
 
-use super::image::{LOCK_BYTES, image_of, written};
 use super::space::Space;
 use crate::address::{Address, ServerId};
 use crate::error::{Error, Result};
 use crate::fabric::{Completion, Connection, Fabric, Operation};
+use crate::image::{LOCK_BYTES, image_of, written};
 use crate::pool::Superblock;
 use crate::pool::directory::Partitions;
 use crate::tree::LOAD_FILL;

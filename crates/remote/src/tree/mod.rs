@@ -11,7 +11,7 @@
 //! | `handover.rs` | keys that come to this compute server, and keys that go |
 //! | `together.rs` | many operations under way at a time |
 //! | `space.rs` | addresses for new nodes |
-//! | `image.rs` | a node in the pool |
+//! | `offload.rs` | lookups that a memory server does the rest of |
 //!
 //! **What is done at once and what is awaited.** Everything on cached nodes is one synchronous
 //! attempt under optimistic locks; no lock on a node is held while an operation of the fabric is
@@ -20,9 +20,9 @@
 
 mod fetch;
 mod handover;
-mod image;
 mod leaf;
 mod load;
+mod offload;
 mod replace;
 mod scan;
 mod shared;
@@ -46,9 +46,11 @@ use crate::address::Address;
 use crate::cache::{Cache, Child, Flights};
 use crate::error::{Error, Result};
 use crate::fabric::{Connection, Counts, Fabric};
+use crate::image;
 use crate::key_ranges::KeyRanges;
 use crate::pool::Superblock;
 use fetch::Admission;
+use offload::Offloading;
 use space::Space;
 use together::together;
 
@@ -74,6 +76,9 @@ pub struct Options {
     pub copies: f64,
     /// The chance that a leaf which was fetched stays in the cache, 0 to 1.
     pub leaf_admission: f64,
+    /// Whether memory servers may do the rest of a lookup, or of finding a record to update, when a
+    /// node is not in the cache: they do if that takes less time than reading the nodes.
+    pub offloading: bool,
     /// Whether every change is in the pool when its operation ends. If not, changes of records are
     /// there when their leaves leave the cache, or after [`RemoteTree::flush`]; a compute server
     /// that dies takes the others with it.
@@ -83,14 +88,15 @@ pub struct Options {
 }
 
 impl Default for Options {
-    /// 64 MiB, half of it for copies, all keys, and the published chance of 0.1 (Lu et al.: "DEX",
-    /// VLDB 2024).
+    /// 64 MiB, half of it for copies, all keys, no offloading, and the published chance of 0.1 (Lu
+    /// et al.: "DEX", VLDB 2024).
     fn default() -> Options {
         Options {
             cache_bytes: 64 << 20,
             partition: 0..=u64::MAX,
             copies: 0.5,
             leaf_admission: 0.1,
+            offloading: false,
             write_through: false,
             seed: 1,
         }
@@ -128,6 +134,7 @@ pub struct RemoteTree {
     /// [`FOR_EVER`] without a lease.
     lease_ns: AtomicU64,
     space: Space,
+    offloading: Offloading,
     /// Why nothing can be written any more: a split is only in the cache.
     broken: OnceLock<Error>,
 }
@@ -153,7 +160,9 @@ impl RemoteTree {
     ) -> Result<RemoteTree> {
         let connection = Connection::new(fabric);
         let superblock = Superblock::read(&connection).await?;
-        let cache = Cache::new(options.cache_bytes, options.copies, options.seed)?;
+        let offloading = Offloading::new(options.offloading, connection.servers());
+        let bytes = options.cache_bytes.saturating_sub(offloading.bytes());
+        let cache = Cache::new(bytes, options.copies, options.seed)?;
         let space = Space::new(connection.servers());
         let tree = RemoteTree {
             connection,
@@ -163,6 +172,7 @@ impl RemoteTree {
             lease_ns: AtomicU64::new(FOR_EVER),
             options,
             space,
+            offloading,
             broken: OnceLock::new(),
         };
         let root = tree.fetch_root(superblock.root).await?;
@@ -236,6 +246,7 @@ impl RemoteTree {
     /// The memory server does not answer, or did not when a split was written.
     async fn write_words(&self, at: Address, words: Vec<u64>) -> Result<()> {
         self.check_whole()?;
+        let _noted = self.offloading.note(at);
         self.connection.write(at, words).await
     }
 

@@ -9,11 +9,11 @@ use timberline_sync::Restart;
 use timberline_tree::btree::page::PageBody;
 
 use super::RemoteTree;
-use super::image::{LOCK_BYTES, written};
 use super::together::together;
 use super::walk::{At, Found};
 use crate::cache::{Child, FrameId, State};
 use crate::error::{Error, Result};
+use crate::image::{LOCK_BYTES, written};
 
 /// Frames that cool when one is needed.
 const SAMPLES: usize = 2;

@@ -11,12 +11,12 @@ use std::ops::RangeInclusive;
 use timberline_tree::btree::page::{Page, PageBody};
 
 use super::RemoteTree;
-use super::image::trim;
 use super::structure::{Place, Split};
 use super::walk::Found;
 use crate::address::Address;
 use crate::cache::{Child, FrameId, State};
 use crate::error::Result;
+use crate::image::trim;
 use crate::pool::{PoolLock, SUPERBLOCK, Superblock};
 
 /// A cached node that has other keys in the pool.

@@ -10,11 +10,11 @@ use timberline_tree::btree::page::{Page, PageBody};
 
 use super::RemoteTree;
 use super::fetch::{Admission, Fetched};
-use super::image::{LOCK_BYTES, written};
 use super::walk::{At, Found};
 use crate::address::{Address, ServerId};
 use crate::cache::{Child, FrameId, State};
 use crate::error::{Error, Result};
+use crate::image::{LOCK_BYTES, written};
 use crate::pool::{SUPERBLOCK, Superblock};
 
 /// A node in a frame, or a frame and an address for a new one.
@@ -303,6 +303,7 @@ impl RemoteTree {
         let frame = self.cache.frame(node.id);
         let image = self.image_of(&frame.page().lock());
         let at = node.address.add(LOCK_BYTES);
+        let _noted = self.offloading.note(at);
         let attempt = async || self.connection.write(at, written(&image)).await;
         self.connection.insist(attempt).await?;
         let lock = frame.page().lock();

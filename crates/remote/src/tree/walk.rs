@@ -136,6 +136,17 @@ impl RemoteTree {
         }
     }
 
+    /// The cooling node of an address, if it is in the cache.
+    pub(super) fn cooling(&self, address: Address) -> Option<FrameId> {
+        let is_it = |id| self.is_cooling_at(id, address);
+        self.cache.cooling.find(address, is_it)
+    }
+
+    fn is_cooling_at(&self, id: FrameId, address: Address) -> bool {
+        let frame = self.cache.frame(id);
+        frame.address() == address && frame.state() == State::Cooling
+    }
+
     /// Above a node that no word leads to: it may be cooling. Then it becomes hot again, and the
     /// walk starts over.
     #[cold]
@@ -145,11 +156,7 @@ impl RemoteTree {
         index: usize,
         address: Address,
     ) -> Result<Found<'_>, Restart> {
-        let is_it = |id| {
-            let frame = self.cache.frame(id);
-            frame.address() == address && frame.state() == State::Cooling
-        };
-        let Some(id) = self.cache.cooling.find(address, is_it) else {
+        let Some(id) = self.cooling(address) else {
             let missing = parent.view.get(|body| {
                 let (lower, upper) = body.range_of(index);
                 Missing {
@@ -163,7 +170,7 @@ impl RemoteTree {
         };
         let above = parent.view.upgrade()?;
         let lock = self.cache.frame(id).page().lock();
-        if is_it(id) {
+        if self.is_cooling_at(id, address) {
             self.cache.frame(id).set_state(State::Hot, &lock);
             above.replace(index, Child::Cached(id).word());
             self.cache.cooling.remove(address, id);

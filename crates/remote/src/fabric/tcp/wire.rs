@@ -11,7 +11,8 @@
 
 use crate::address::{Address, ComputeId, ServerId};
 use crate::error::{Error, Result};
-use crate::fabric::{Call, Load, Operation, Reply};
+use crate::fabric::{Call, Find, Found, Load, Operation, Reply};
+use crate::image::ENTRIES;
 use crate::pool::CHUNK;
 
 /// The most words of one request or reply: a chunk.
@@ -30,6 +31,7 @@ const ALLOCATE: u8 = 5;
 const LOAD: u8 = 6;
 const FENCE: u8 = 7;
 const IS_FENCED: u8 = 8;
+const FIND: u8 = 9;
 
 const WORDS: u8 = 0;
 const WRITTEN: u8 = 1;
@@ -38,6 +40,8 @@ const LOADED: u8 = 3;
 const OUT_OF_RANGE: u8 = 4;
 const POOL_FULL: u8 = 5;
 const FENCED: u8 = 6;
+const FOUND: u8 = 7;
+const NOT_FOUND: u8 = 8;
 
 /// The sender does not keep to the protocol.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -87,6 +91,9 @@ pub fn put_request(out: &mut Vec<u8>, number: u64, operation: &Operation) {
         Operation::Call(_, Call::Load) => (LOAD, 0, 0, &[]),
         Operation::Call(_, Call::Fence(compute)) => (FENCE, 1, 0, &[compute.number()]),
         Operation::Call(_, Call::IsFenced(compute)) => (IS_FENCED, 1, 0, &[compute.number()]),
+        Operation::Call(_, Call::Find(Find { from, height, key })) => {
+            (FIND, 3, 0, &[from.word(), u64::from(*height), *key])
+        }
     };
     put(out, &[head(kind, words), number, offset]);
     put(out, data);
@@ -109,6 +116,7 @@ pub fn request(
         COMPARE_EXCHANGE if words == 2 => words,
         FETCH_ADD | FENCE | IS_FENCED if words == 1 => words,
         ALLOCATE | LOAD if words == 0 => words,
+        FIND if words == 3 => words,
         _ => return Err(Malformed),
     };
     if left.0.len() < 8 * data {
@@ -134,6 +142,14 @@ pub fn request(
         ALLOCATE => Operation::Call(server, Call::Allocate),
         FENCE => Operation::Call(server, Call::Fence(compute(left.next())?)),
         IS_FENCED => Operation::Call(server, Call::IsFenced(compute(left.next())?)),
+        FIND => Operation::Call(
+            server,
+            Call::Find(Find {
+                from: Address::of_word(left.next()),
+                height: left.next().try_into().map_err(|_| Malformed)?,
+                key: left.next(),
+            }),
+        ),
         _ => Operation::Call(server, Call::Load),
     };
     Ok(Some((REQUEST_HEAD + 8 * data, number, operation)))
@@ -150,6 +166,12 @@ pub fn put_reply(out: &mut Vec<u8>, number: u64, result: &Result<Reply>) {
         Ok(Reply::Written) => reply(WRITTEN, &[]),
         Ok(Reply::Word(word)) => reply(WORD, &[*word]),
         Ok(Reply::Load(load)) => reply(LOADED, &[load.capacity_bytes, load.allocated_bytes]),
+        Ok(Reply::Found(None)) => reply(NOT_FOUND, &[]),
+        Ok(Reply::Found(Some(Found { leaf, entry: None }))) => reply(FOUND, &[leaf.word()]),
+        Ok(Reply::Found(Some(Found {
+            leaf,
+            entry: Some((index, value)),
+        }))) => reply(FOUND, &[leaf.word(), *index as u64, *value]),
         Err(Error::PoolFull(_)) => reply(POOL_FULL, &[]),
         Err(Error::Fenced) => reply(FENCED, &[]),
         Err(Error::OutOfRange(at)) => reply(OUT_OF_RANGE, &[at.offset()]),
@@ -203,6 +225,16 @@ impl RawReply {
                 capacity_bytes,
                 allocated_bytes,
             })),
+            (NOT_FOUND, Asked::Leaf, []) => Ok(Reply::Found(None)),
+            (FOUND, Asked::Leaf, &[leaf, ref entry @ ..]) => {
+                let entry = match *entry {
+                    [] => None,
+                    [index, value] if index < ENTRIES as u64 => Some((index as usize, value)),
+                    _ => return Err(Malformed),
+                };
+                let leaf = Address::of_word(leaf);
+                Ok(Reply::Found(Some(Found { leaf, entry })))
+            }
             (POOL_FULL, _, []) => Err(Error::PoolFull(server)),
             (FENCED, _, []) => Err(Error::Fenced),
             (OUT_OF_RANGE, _, &[offset]) if offset < 1 << 48 => {
@@ -224,6 +256,8 @@ pub enum Asked {
     Word,
     /// The server's load.
     Load,
+    /// A leaf.
+    Leaf,
 }
 
 impl Asked {
@@ -233,6 +267,7 @@ impl Asked {
             Operation::Read(_, words) => Asked::Words(*words),
             Operation::Write(..) | Operation::Call(_, Call::Fence(_)) => Asked::Written,
             Operation::Call(_, Call::Load) => Asked::Load,
+            Operation::Call(_, Call::Find(_)) => Asked::Leaf,
             Operation::CompareExchange { .. }
             | Operation::FetchAdd(..)
             | Operation::Call(_, Call::Allocate | Call::IsFenced(_)) => Asked::Word,
@@ -260,6 +295,14 @@ mod tests {
             Operation::Call(3, Call::Load),
             Operation::Call(3, Call::Fence(compute)),
             Operation::Call(3, Call::IsFenced(compute)),
+            Operation::Call(
+                3,
+                Call::Find(Find {
+                    from: at,
+                    height: 2,
+                    key: u64::MAX,
+                }),
+            ),
         ]
     }
 
@@ -289,7 +332,11 @@ mod tests {
             capacity_bytes: 1 << 40,
             allocated_bytes: 7,
         };
+        let found = |entry| Ok(Reply::Found(Some(Found { leaf: at, entry })));
         for (result, asked) in [
+            (Ok(Reply::Found(None)), Asked::Leaf),
+            (found(None), Asked::Leaf),
+            (found(Some((5, u64::MAX))), Asked::Leaf),
             (Ok(Reply::Words(vec![4, 5])), Asked::Words(2)),
             (Ok(Reply::Words(vec![])), Asked::Words(0)),
             (Ok(Reply::Written), Asked::Written),
@@ -325,6 +372,7 @@ mod tests {
             [head(LOAD, 1), 0, 0],
             [head(READ, 1), 0, 1 << 48],
             [head(FENCE, 0), 0, 0],
+            [head(FIND, 2), 0, 0],
         ] {
             assert_eq!(request(&words(&request_of), 0), Err(Malformed));
         }
@@ -337,7 +385,12 @@ mod tests {
             reply(&bytes).map(|it| it.map(|raw| raw.result(Asked::Words(2), 0)))
         };
         assert_eq!(answer(head(WORDS, MAX_WORDS + 1), &[]), Err(Malformed));
-        for (status, data) in [(WORDS, &[1][..]), (WRITTEN, &[]), (77, &[])] {
+        for (status, data) in [
+            (WORDS, &[1][..]),
+            (WRITTEN, &[]),
+            (NOT_FOUND, &[]),
+            (77, &[]),
+        ] {
             let head = head(status, data.len());
             assert_eq!(answer(head, data), Ok(Some(Err(Malformed))));
         }

@@ -132,16 +132,13 @@ impl PageLock<'_> {
     /// # Errors
     /// The image is no page's. This page is unchanged then.
     pub fn load(&self, image: &Image) -> Result<(), Malformed> {
-        let [count, height, ..] = image[1].to_le_bytes();
-        let (lower, upper) = (image[2], image[3]);
-        let (keys, words) = image[FIRST_ENTRY..].split_at(Page::CAPACITY);
-        let keys = keys.get(..count.into()).ok_or(Malformed)?;
-        if lower > upper || !keys.is_sorted_by(|a, b| a < b) || height > 0 && count == 0 {
+        let view = PageImage::of(image)?;
+        if !view.keys.is_sorted_by(|a, b| a < b) {
             return Err(Malformed);
         }
-        self.reset(height, lower, upper);
-        for (&key, &word) in keys.iter().zip(words) {
-            self.0.push_word(key, word);
+        self.reset(view.height(), view.lower(), view.upper());
+        for (index, &key) in view.keys.iter().enumerate() {
+            self.0.push_word(key, view.word(index));
         }
         Ok(())
     }
@@ -184,6 +181,63 @@ impl PageLock<'_> {
     /// Unlocks under the same version: the page is unchanged, so readers need not restart.
     pub fn unchanged(self) {
         self.0.unchanged();
+    }
+}
+
+/// A page's image, to be read in place.
+#[derive(Clone, Copy, Debug)]
+pub struct PageImage<'a> {
+    image: &'a Image,
+    keys: &'a [u64],
+}
+
+impl<'a> PageImage<'a> {
+    /// Looks at an image. Whether its keys are in order is not checked.
+    ///
+    /// # Errors
+    /// The image is no page's: its counts or its fences are impossible.
+    pub fn of(image: &'a Image) -> Result<PageImage<'a>, Malformed> {
+        let [count, ..] = image[1].to_le_bytes();
+        let keys = &image[FIRST_ENTRY..][..Page::CAPACITY];
+        let keys = keys.get(..count.into()).ok_or(Malformed)?;
+        let view = PageImage { image, keys };
+        let is_empty = view.height() > 0 && keys.is_empty();
+        match view.lower() > view.upper() || is_empty {
+            true => Err(Malformed),
+            false => Ok(view),
+        }
+    }
+
+    /// 0 for a leaf.
+    pub fn height(&self) -> u8 {
+        self.image[1].to_le_bytes()[1]
+    }
+
+    /// Its lowest key.
+    pub fn lower(&self) -> u64 {
+        self.image[2]
+    }
+
+    /// Its highest key.
+    pub fn upper(&self) -> u64 {
+        self.image[3]
+    }
+
+    /// The entry of a key, if it is there.
+    pub fn find(&self, key: u64) -> Option<usize> {
+        let index = self.keys.partition_point(|&it| it < key);
+        (self.keys.get(index) == Some(&key)).then_some(index)
+    }
+
+    /// The entry of the child with a key, in an inner page.
+    pub fn child_for(&self, key: u64) -> usize {
+        let after = self.keys.partition_point(|&it| it <= key);
+        after.saturating_sub(1)
+    }
+
+    /// The payload of an entry.
+    pub fn word(&self, index: usize) -> u64 {
+        self.image[PageBody::image_index(index)]
     }
 }
 

@@ -4,19 +4,25 @@
 //! read with one operation while others may be writing it, and a mixture of two images must not be
 //! taken for one. Leaves have one writer and no checksum, so that one word of one can be written.
 
-use timberline_tree::btree::page::{Image, Page, PageBody};
+use timberline_tree::btree::page::{Image, Page, PageBody, PageImage};
 
 use crate::address::Address;
 use crate::error::{Error, Result};
+
+/// The words of a node.
+pub(crate) const WORDS: usize = Page::WORDS;
+
+/// The most entries of a node.
+pub(crate) const ENTRIES: usize = Page::CAPACITY;
 
 /// The word of an image with the counts and the checksum.
 const COUNTS: usize = 1;
 
 /// The bytes of the lock, before what is written of a node.
-pub(super) const LOCK_BYTES: u64 = 8;
+pub(crate) const LOCK_BYTES: u64 = 8;
 
 /// The image of a page. Each word of an inner one is what `name` makes of it.
-pub(super) fn image_of(body: &PageBody, name: impl Fn(u64) -> u64) -> Image {
+pub(crate) fn image_of(body: &PageBody, name: impl Fn(u64) -> u64) -> Image {
     let mut image = body.image(name);
     if body.height() > 0 {
         image[COUNTS] |= u64::from(checksum(&image)) << 32;
@@ -25,7 +31,7 @@ pub(super) fn image_of(body: &PageBody, name: impl Fn(u64) -> u64) -> Image {
 }
 
 /// The words of an image without the lock: what is written.
-pub(super) fn written(image: &Image) -> Vec<u64> {
+pub(crate) fn written(image: &Image) -> Vec<u64> {
     image[1..].to_vec()
 }
 
@@ -33,22 +39,23 @@ pub(super) fn written(image: &Image) -> Vec<u64> {
 ///
 /// # Errors
 /// They are none. Another server may just be writing them.
-pub(super) fn page_of(words: &[u64], at: Address) -> Result<Page> {
-    let not_a_node = Error::NotANode(at);
-    let mut image: Image = words.try_into().map_err(|_| not_a_node.clone())?;
+pub(crate) fn page_of(words: &[u64], at: Address) -> Result<Page> {
+    let image: Option<&Image> = words.try_into().ok();
+    let is_whole = |image: &&Image| view_of(image).is_some();
+    let page = image.filter(is_whole).and_then(|it| Page::of(it).ok());
+    page.ok_or(Error::NotANode(at))
+}
+
+/// A node to be read in place, if the image is one, and whole if it is an inner one's.
+pub(crate) fn view_of(image: &Image) -> Option<PageImage<'_>> {
+    let view = PageImage::of(image).ok()?;
     let sum = (image[COUNTS] >> 32) as u32;
-    image[COUNTS] &= u64::from(u32::MAX);
-    let page = Page::of(&image).map_err(|_| not_a_node.clone())?;
-    let is_inner = page.lock().height() > 0;
-    if is_inner && sum != checksum(&image) {
-        return Err(not_a_node);
-    }
-    Ok(page)
+    (view.height() == 0 || sum == checksum(image)).then_some(view)
 }
 
 /// Cuts off a node's entries above a key. Its parent has the node end there, and is newer: whoever
 /// split the node died before the node itself was written.
-pub(super) fn trim(page: &Page, upper: u64) {
+pub(crate) fn trim(page: &Page, upper: u64) {
     let lock = page.lock();
     if upper < lock.upper() && lock.lower() <= upper {
         let rest = Page::new();
@@ -57,9 +64,9 @@ pub(super) fn trim(page: &Page, upper: u64) {
     }
 }
 
-/// Of all words but the lock, the checksum's half word being 0.
+/// Of all words but the lock and the checksum itself.
 fn checksum(image: &Image) -> u32 {
-    image[1..].iter().fold(0, |sum, word| {
-        crc32c::crc32c_append(sum, &word.to_le_bytes())
-    })
+    let mut words = image.map(u64::to_le);
+    words[COUNTS] = (image[COUNTS] & u64::from(u32::MAX)).to_le();
+    crc32c::crc32c(bytemuck::cast_slice(&words[1..]))
 }

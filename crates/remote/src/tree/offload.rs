@@ -1,0 +1,211 @@
+//! Lookups that a memory server does the rest of.
+//!
+//! When a node is not in the cache, the nodes below it are not either, as a rule. A memory server
+//! that has them all can find the record, and sends a few words in place of as many nodes. It has
+//! few cores, so it is asked only while that takes less time: of reads and of such calls the
+//! compute server knows how long they took lately (Lu et al.: "DEX", VLDB 2024, section 6).
+//!
+//! **What was found is used if the leaf has not changed meanwhile.** The memory server reads the
+//! leaf while this compute server may be writing it, or has a newer one in its cache. DEX keeps
+//! the nodes below from being used until the answer is there. Here the answer is checked: once the
+//! leaf's flight has begun, the leaf must not be in the cache, and no write to it may have ended
+//! since the call began. Nobody else writes it.
+
+use std::sync::atomic::{AtomicU64, Ordering::Relaxed, Ordering::SeqCst};
+use std::time::Duration;
+
+use super::RemoteTree;
+use super::walk::{Found, Missing};
+use crate::address::{Address, ServerId};
+use crate::cache::Flight;
+use crate::error::Result;
+use crate::fabric::{Connection, Find};
+
+/// Nodes of this height and those below them lie on one server, if the tree was loaded with the
+/// usual layout.
+const HIGHEST: u8 = 2;
+
+/// One decision in so many is for the slower way, so that the times of both stay known.
+const CONTRARY: usize = 100;
+
+/// So much of an average is the latest sample: one part in so many.
+const SAMPLES: i64 = 50;
+
+/// What tells leaves that were written since a moment. More leaves than slots share them.
+const SLOTS: usize = 1024;
+
+/// A way to what is on a memory server.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(super) enum Way {
+    /// Reading nodes.
+    Read,
+    /// Asking for a leaf.
+    Call,
+}
+
+/// What is needed to decide, and to check answers. Without offloading it is empty.
+pub(super) struct Offloading {
+    /// Of each memory server, by ways: how long an operation took lately, in nanoseconds.
+    latencies: Box<[[AtomicU64; 2]]>,
+    /// Writes that ended.
+    writes: AtomicU64,
+    /// The number of the last one by addresses' hashes.
+    last: Box<[AtomicU64]>,
+    /// The last at which all leaves may have changed.
+    floor: AtomicU64,
+}
+
+/// A leaf where a memory server has found it. It is not in the cache, and nobody else fetches or
+/// writes it as long as this lives.
+pub(super) struct Located<'a> {
+    pub address: Address,
+    /// The place of the key's entry, and its value.
+    pub entry: Option<(usize, u64)>,
+    pub flight: Flight<'a>,
+}
+
+/// A write that ends when this is dropped.
+pub(super) struct Noted<'a>(&'a Offloading, Address);
+
+impl Offloading {
+    pub fn new(is_on: bool, servers: ServerId) -> Offloading {
+        let (servers, slots) = match is_on {
+            true => (servers.into(), SLOTS),
+            false => (0, 0),
+        };
+        let numbers = |count: usize| (0..count).map(|_| AtomicU64::new(0)).collect();
+        Offloading {
+            latencies: (0..servers).map(|_| Default::default()).collect(),
+            writes: AtomicU64::new(0),
+            last: numbers(slots),
+            floor: AtomicU64::new(0),
+        }
+    }
+
+    /// What this takes of the cache.
+    pub fn bytes(&self) -> usize {
+        size_of_val(&*self.latencies) + size_of_val(&*self.last)
+    }
+
+    fn is_on(&self) -> bool {
+        !self.last.is_empty()
+    }
+
+    /// Begins a write to a node.
+    pub fn note(&self, at: Address) -> Noted<'_> {
+        Noted(self, at)
+    }
+
+    /// From now on all leaves may have changed.
+    pub fn note_all(&self) {
+        let number = self.writes.fetch_add(1, SeqCst) + 1;
+        self.floor.fetch_max(number, SeqCst);
+    }
+
+    /// Whether no write to a node has ended since the one of this number.
+    fn is_same_since(&self, number: u64, node: Address) -> bool {
+        let last = self.slot(node).load(SeqCst);
+        last.max(self.floor.load(SeqCst)) <= number
+    }
+
+    fn slot(&self, at: Address) -> &AtomicU64 {
+        // Fibonacci hashing: nodes lie at multiples of 1 KiB.
+        let hash = (at.word() >> 10).wrapping_mul(0x9e37_79b9_7f4a_7c15) >> 32;
+        &self.last[(hash as usize * self.last.len()) >> 32]
+    }
+
+    /// Carries an operation out, and learns how long it takes.
+    pub async fn timed<T>(
+        &self,
+        way: Way,
+        at: Address,
+        connection: &Connection,
+        operation: impl Future<Output = Result<T>>,
+    ) -> Result<T> {
+        let Some(latencies) = self.latencies.get(usize::from(at.server())) else {
+            return operation.await;
+        };
+        let begin = connection.now();
+        let result = operation.await?;
+        let time = connection.now().saturating_sub(begin);
+        learn(&latencies[way as usize], time);
+        Ok(result)
+    }
+
+    /// Whether asking a memory server takes less time than reading so many nodes of it.
+    fn is_faster(&self, server: ServerId, nodes: u64) -> bool {
+        let latencies = &self.latencies[usize::from(server)];
+        let time = |way: Way| latencies[way as usize].load(Relaxed);
+        time(Way::Call) < nodes * time(Way::Read)
+    }
+}
+
+impl Drop for Noted<'_> {
+    fn drop(&mut self) {
+        let Noted(offloading, at) = self;
+        if offloading.is_on() {
+            let number = offloading.writes.fetch_add(1, SeqCst) + 1;
+            offloading.slot(*at).fetch_max(number, SeqCst);
+        }
+    }
+}
+
+/// Adds a sample to a moving average. One that is added meanwhile by another thread may be lost.
+fn learn(average: &AtomicU64, sample: Duration) {
+    let (sample, before) = (sample.as_nanos() as i64, average.load(Relaxed) as i64);
+    let after = match before {
+        0 => sample,
+        _ => before + (sample - before) / SAMPLES,
+    };
+    average.store(after.max(1) as u64, Relaxed);
+}
+
+impl RemoteTree {
+    /// Has a memory server find the leaf of a key below a node that a walk missed. `None`: it is
+    /// better fetched, or may have changed meanwhile.
+    ///
+    /// # Errors
+    /// The key is not this server's, or the memory server does not answer.
+    pub(super) async fn locate(&self, key: u64, missing: Missing) -> Result<Option<Located<'_>>> {
+        if !self.is_worth_asking(missing) {
+            return Ok(None);
+        }
+        let offloading = &self.offloading;
+        let writes = offloading.writes.load(SeqCst);
+        let Missing {
+            address: from,
+            height,
+            ..
+        } = missing;
+        let find = self.connection.find(Find { from, height, key });
+        let answer = offloading.timed(Way::Call, from, &self.connection, find);
+        let Some(found) = answer.await? else {
+            return Ok(None);
+        };
+        let Some(flight) = self.cache.flights.try_begin(found.leaf) else {
+            return Ok(None);
+        };
+        // As in `fetch`: who gives keys away waits for flights that began before.
+        self.check_owned(key)?;
+        // A leaf that is not below a hot node is not hot itself.
+        let is_missing = matches!(self.walk(key, height), Ok(Found::Missing(it)) if it == missing);
+        let is_latest = is_missing
+            && self.cooling(found.leaf).is_none()
+            && offloading.is_same_since(writes, found.leaf);
+        Ok(is_latest.then_some(Located {
+            address: found.leaf,
+            entry: found.entry,
+            flight,
+        }))
+    }
+
+    fn is_worth_asking(&self, missing: Missing) -> bool {
+        if !self.offloading.is_on() || missing.height > HIGHEST {
+            return false;
+        }
+        let nodes = u64::from(missing.height) + 1;
+        let is_faster = self.offloading.is_faster(missing.address.server(), nodes);
+        let is_contrary = self.cache.draw(CONTRARY) == 0;
+        is_faster != is_contrary
+    }
+}
