@@ -1,7 +1,7 @@
 //! Clusters on a simulated network.
 
 use std::cell::{RefCell, RefMut};
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, VecDeque};
 
 use timberline_remote::fabric::{Network, Simulation, Tasks};
 use timberline_remote::{Error, Layout, Options, RemoteTree, load};
@@ -136,6 +136,68 @@ async fn work<'a>(
                 model().insert(key, step);
             }
         }
+    }
+}
+
+/// The cache has few inner nodes, so memory servers are asked for the way below others while leaves
+/// change, cool and go: what they find is the latest.
+#[test]
+fn what_memory_servers_find_is_the_latest() {
+    const RECORDS: u64 = 600_000;
+    let runs = if cfg!(debug_assertions) { 1 } else { 4 };
+    for seed in 0..runs {
+        let network = Network {
+            find_ns: [0, 10],
+            ..network()
+        };
+        let simulation = Simulation::new(seed, network, 2, 16 << 20).unwrap();
+        let records = (0..RECORDS).map(|key| (key, key));
+        let loaded = load(simulation.client(), Layout::default(), records);
+        simulation.block_on(loaded).unwrap().unwrap();
+        let options = Options {
+            // Several queues of cooling nodes, so that they do not go in their order.
+            cache_bytes: 400 << 10,
+            partition: 0..=u64::MAX,
+            offloading: true,
+            copies: 0.0,
+            leaf_admission: 1.0,
+            seed,
+            ..Options::default()
+        };
+        let open = RemoteTree::open(simulation.client(), options);
+        let tree = &simulation.block_on(open).unwrap().unwrap();
+        let mut tasks = Tasks::default();
+        for task in 0..TASKS {
+            tasks.add(async move {
+                let mut draws = fastrand::Rng::with_seed(seed * 100 + task);
+                let mut model = BTreeMap::new();
+                let mut recent = VecDeque::new();
+                for step in 0..8_000 {
+                    // Half of them were changed a short while ago.
+                    let key = match draws.bool() || recent.is_empty() {
+                        true => draws.u64(0..RECORDS / TASKS) * TASKS + task,
+                        false => recent[draws.usize(..recent.len())],
+                    };
+                    let before = Some(*model.get(&key).unwrap_or(&key));
+                    if draws.bool() {
+                        assert_eq!(tree.get(key).await, Ok(before), "seed {seed}");
+                    } else {
+                        assert_eq!(tree.update(key, step).await, Ok(before), "seed {seed}");
+                        model.insert(key, step);
+                        recent.push_back(key);
+                        if recent.len() > 5 {
+                            recent.pop_front();
+                        }
+                    }
+                }
+            });
+        }
+        while tasks.left() > 0 {
+            simulation.run(&mut tasks).expect("somebody can go on");
+        }
+        drop(tasks);
+        let calls = tree.counts().calls;
+        assert!(calls > 5_000, "{calls}");
     }
 }
 
