@@ -169,6 +169,8 @@ impl World<'_> {
         let options = Options {
             // Little more than the least, so nodes come and go; or all of them.
             cache_bytes: [150 << 10, 800 << 10][self.seed as usize / 4 % 2],
+            // So few that they are in each other's way; or many.
+            copies: [0.02, 0.5][self.seed as usize / 8 % 2],
             write_through: self.through,
             offloading: self.seed % 5 < 2,
             leaf_admission: [0.1, 1.0, 0.5][self.seed as usize % 3],
@@ -493,7 +495,10 @@ async fn work(
                 let is_nothing = is_update && value.is_some() && found.is_none();
                 key.possible = [value.filter(|_| !is_nothing)].into();
             }
-            Err(Error::NotOwned(_)) => key.possible = before,
+            Err(Error::NotOwned(refused)) => {
+                assert_eq!(refused, index as u64 * STRIDE, "seed {seed}");
+                key.possible = before;
+            }
             Err(_) => {}
         }
     }

@@ -1,13 +1,14 @@
 //! Compute servers that share a tree: keys change hands. What happens to clusters is simulated in
 //! `clusters.rs`.
 
+use std::cell::{Cell, RefCell};
 use std::collections::BTreeSet;
 use std::ops::RangeInclusive;
 use std::sync::Arc;
 use std::time::Duration;
 
 use timberline_io::wait_for;
-use timberline_remote::fabric::InProcess;
+use timberline_remote::fabric::{InProcess, Network, Simulation, Tasks};
 use timberline_remote::{Error, Layout, Member, Options, Result, load};
 
 const HALF: u64 = 1 << 63;
@@ -108,6 +109,71 @@ fn keys_change_hands_and_nothing_is_lost() -> Result<()> {
     assert_eq!(wait_for(members[0].renew()), Err(Error::Fenced));
     assert_eq!(wait_for(members[1].members())?.len(), 2);
     Ok(())
+}
+
+/// Half of the keys go to and fro below many updates, whose copies are in each other's way: an
+/// update that is refused has changed nothing, and is refused for its own key.
+#[test]
+fn what_is_refused_was_not_done() {
+    const LANES: u64 = 64;
+    const KEYS: u64 = 20_000;
+    const STRIDE: u64 = u64::MAX / KEYS;
+    let is_refused = |result: &Result<Option<u64>>, key| match result {
+        Ok(_) => false,
+        Err(error) => *error == Error::NotOwned(key) || panic!("{error}"),
+    };
+    for seed in 0..if cfg!(debug_assertions) { 2 } else { 20 } {
+        let simulation = Simulation::new(seed, Network::default(), 2, 16 << 20).unwrap();
+        let records = (0..KEYS).map(|index| (index * STRIDE, index));
+        let loaded = load(simulation.client(), Layout::default(), records);
+        simulation.block_on(loaded).unwrap().unwrap();
+        let member = |number: u64| {
+            let seed = 2 * seed + number;
+            let member = Member::join(simulation.client(), options(seed), Duration::from_secs(60));
+            simulation.block_on(member).unwrap().unwrap()
+        };
+        let members = [member(0), member(1)];
+        let all = simulation.block_on(members[0].claim(&(0..=u64::MAX)));
+        all.unwrap().unwrap();
+        let values: Vec<u64> = (0..KEYS).collect();
+        let values = RefCell::new(values);
+        let (is_over, refused) = (Cell::new(false), Cell::new(0));
+        let mut tasks = Tasks::default();
+        for lane in 0..LANES {
+            let (members, values, is_over, refused) = (&members, &values, &is_over, &refused);
+            let mut draws = fastrand::Rng::with_seed(seed * LANES + lane);
+            tasks.add(async move {
+                while !is_over.get() {
+                    let index = draws.u64(0..KEYS / LANES) * LANES + lane;
+                    let (key, new) = (index * STRIDE, draws.u64(..));
+                    for member in members {
+                        let found = member.tree().update(key, new).await;
+                        if is_refused(&found, key) {
+                            refused.set(refused.get() + 1);
+                            continue;
+                        }
+                        let before = &mut values.borrow_mut()[index as usize];
+                        assert_eq!(found, Ok(Some(*before)), "seed {seed}, record {index}");
+                        *before = new;
+                    }
+                }
+            });
+        }
+        tasks.add(async {
+            for number in 0..10 {
+                simulation.sleep(300_000).await;
+                let (from, to) = (&members[number % 2], &members[1 - number % 2]);
+                let given = from.hand_over(HALF..=u64::MAX, to.compute()).await;
+                given.unwrap();
+                to.sync().await.unwrap();
+            }
+            is_over.set(true);
+        });
+        while tasks.left() > 0 {
+            simulation.run(&mut tasks).expect("somebody can go on");
+        }
+        assert!(refused.get() > 0);
+    }
 }
 
 #[test]

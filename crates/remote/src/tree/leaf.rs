@@ -13,7 +13,7 @@ use super::offload::Located;
 use super::together::together;
 use super::walk::{Found, Missing};
 use crate::cache::{Flight, InTheWay};
-use crate::error::Result;
+use crate::error::{Error, Result};
 use crate::image::{LOCK_BYTES, written};
 
 /// A change of one record.
@@ -160,8 +160,8 @@ impl RemoteTree {
     /// Sets the value of a key, and returns the one before.
     ///
     /// # Errors
-    /// The key is not this server's; the pool is full; or a memory server does not answer. In the
-    /// last case the value may have been set or not.
+    /// The key is not this server's, and nothing was changed; the pool is full; or a memory server
+    /// does not answer. In the last case the value may have been set or not.
     pub async fn insert(&self, key: u64, value: u64) -> Result<Option<u64>> {
         self.write(key, Write::Insert(value)).await
     }
@@ -169,8 +169,8 @@ impl RemoteTree {
     /// Sets the value of a key that is there, and returns the one before.
     ///
     /// # Errors
-    /// The key is not this server's, or a memory server does not answer: the value may have been
-    /// set or not.
+    /// The key is not this server's, and nothing was changed; or a memory server does not answer,
+    /// and the value may have been set or not.
     pub async fn update(&self, key: u64, value: u64) -> Result<Option<u64>> {
         self.write(key, Write::Update(value)).await
     }
@@ -178,8 +178,8 @@ impl RemoteTree {
     /// Removes a key, and returns its value.
     ///
     /// # Errors
-    /// The key is not this server's, or a memory server does not answer: it may have been removed
-    /// or not.
+    /// The key is not this server's, and nothing was changed; or a memory server does not answer,
+    /// and it may have been removed or not.
     pub async fn remove(&self, key: u64) -> Result<Option<u64>> {
         self.write(key, Write::Remove).await
     }
@@ -371,9 +371,13 @@ impl RemoteTree {
 
     /// Writes the record of a dirty copy that is in the way, so that its place can be used.
     async fn make_way(&self, copy: Option<InTheWay>) -> Result<()> {
-        match copy {
-            Some(InTheWay(key)) => self.settle(key, Admission::Draw).await,
-            None => Ok(()),
+        let Some(InTheWay(key)) = copy else {
+            return Ok(());
+        };
+        match self.settle(key, Admission::Draw).await {
+            // Giving its key away writes it, too. The caller's own operation is done.
+            Err(Error::NotOwned(_)) => Ok(()),
+            result => result,
         }
     }
 
