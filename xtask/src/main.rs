@@ -49,7 +49,7 @@ usage: cargo xtask <command>
       --n1 N           gets of the short run, default 100000
       --n2 N           gets of the long run, default 300000
       --max-ratio R    fail when tracked / untracked is above R
-  model [flags] [NAME] the TLA+ model of node migration in model/, checked by TLC (needs Java; Maven fetches TLC);
+  model [flags] [NAME] the TLA+ models in model/, checked by TLC (needs Java; Maven fetches TLC);
                        of all configurations, or of those that are named
       --list           what there is to check, and check nothing
       --seeded-bugs-only  only that seeded bugs are found

