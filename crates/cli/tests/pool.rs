@@ -5,6 +5,8 @@ mod scratch;
 
 use std::io::{BufRead, BufReader};
 use std::process::{Child, Command, Stdio};
+use std::thread;
+use std::time::Duration;
 
 use command::{refused, stderr, stdout, timberline};
 use scratch::Scratch;
@@ -45,14 +47,10 @@ fn pool(args: &[&str]) -> Command {
 fn bench(pools: &[&Pool], args: &[&str]) -> Command {
     let addresses: Vec<&str> = pools.iter().map(|pool| &pool.address[..]).collect();
     let mut command = timberline();
-    command.args([
-        "bench",
-        "--remote",
-        "--records",
-        "20000",
-        "--requests",
-        "2000",
-    ]);
+    command.args(["bench", "--remote", "--records", "20000"]);
+    if !args.contains(&"--requests") {
+        command.args(["--requests", "2000"]);
+    }
     command.args(["--servers", &addresses.join(",")]).args(args);
     command
 }
@@ -106,6 +104,35 @@ fn keys_change_hands_between_processes() {
     assert!(handover["checked"].as_u64() > Some(0), "{handover}");
     assert!(handover["writes"].as_u64() > Some(0), "{handover}");
     assert!(handover["unserved_ms"].as_f64() >= handover["given_ms"].as_f64());
+}
+
+/// Killed, and stopped, below a run that would last for hours.
+#[test]
+fn a_memory_server_that_is_gone_is_named() {
+    for signal in ["-KILL", "-STOP"] {
+        let pools = [Pool::new(&[]), Pool::new(&[])];
+        let args = [
+            "--cache",
+            "0.4",
+            "--designs",
+            "p-sherman-like",
+            "--requests",
+            "100000000",
+        ];
+        let mut running = bench(&[&pools[0], &pools[1]], &args);
+        let running = running.stderr(Stdio::piped()).stdout(Stdio::piped());
+        let running = running.spawn().unwrap();
+        // Most often in the middle of it; on a busy machine, while loading or connecting.
+        thread::sleep(Duration::from_millis(500));
+        let mut kill = Command::new("kill");
+        kill.args([signal, &pools[0].child.id().to_string()]);
+        assert!(kill.status().unwrap().success());
+        let output = running.wait_with_output().unwrap();
+        let line = stderr(&output);
+        assert!(matches!(output.status.code(), Some(1 | 2)), "{line}");
+        assert_eq!(line.matches('\n').count(), 1, "{line}");
+        assert!(line.contains("memory server 0"), "{line}");
+    }
 }
 
 #[test]
