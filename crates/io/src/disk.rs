@@ -134,7 +134,7 @@ impl Disk {
     /// [`io::ErrorKind::WouldBlock`] where somebody has it.
     pub fn lock(&self, path: &Path) -> io::Result<Lock> {
         if self.simulation.is_some() {
-            return Ok(Lock { _file: None });
+            return Ok(Lock { file: None });
         }
         let mut options = std::fs::OpenOptions::new();
         let file = options
@@ -143,7 +143,7 @@ impl Disk {
             .truncate(false)
             .open(path)?;
         file.try_lock()?;
-        Ok(Lock { _file: Some(file) })
+        Ok(Lock { file: Some(file) })
     }
 
     /// The files and folders in a folder, by name.
@@ -188,5 +188,35 @@ impl Disk {
 /// A file that this holds locked, until it is dropped.
 #[derive(Debug)]
 pub struct Lock {
-    _file: Option<std::fs::File>,
+    file: Option<std::fs::File>,
+}
+
+impl Drop for Lock {
+    fn drop(&mut self) {
+        if let Some(file) = &self.file {
+            // Closing is not enough: a process that another thread is just starting has the open
+            // file, too, and with it the lock, until it runs its program.
+            let _ = file.unlock();
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_lock_ends_although_somebody_has_the_file() {
+        let path = std::env::temp_dir().join(format!("timberline-lock-{}", std::process::id()));
+        let (disk, _driver) = Disk::threads(1);
+        let lock = disk.lock(&path).unwrap();
+        let refused = disk.lock(&path).err().map(|error| error.kind());
+        assert_eq!(refused, Some(io::ErrorKind::WouldBlock));
+        // As a process that is just starting has it.
+        let inherited = lock.file.as_ref().unwrap().try_clone().unwrap();
+        drop(lock);
+        drop(disk.lock(&path).unwrap());
+        drop(inherited);
+        std::fs::remove_file(path).unwrap();
+    }
 }
