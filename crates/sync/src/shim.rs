@@ -20,7 +20,7 @@ pub use shuttle;
 
 /// A step of the lock's protocol: what another thread does may come in before it.
 #[inline(always)]
-pub(crate) fn step() {
+pub fn step() {
     #[cfg(feature = "shuttle")]
     if is_shuttled() {
         // Any of shuttle's operations is where it may change over.

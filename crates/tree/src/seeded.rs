@@ -33,11 +33,14 @@ pub enum Bug {
     /// The first or the last record is looked up, and then removed by its key: another one may have
     /// come in between.
     PoppedInTwoSteps,
+    /// A record is removed from a dense leaf of the radix tree while the link to it tells that it
+    /// has all its records: lookups take the value that it had for the record's.
+    StillToldFull,
 }
 
 #[cfg(feature = "seeded-bugs")]
 impl Bug {
-    const ALL: [Bug; 9] = [
+    const ALL: [Bug; 10] = [
         Bug::CopiedBeforeLocked,
         Bug::LeakedWhereMemoryEnds,
         Bug::ToldInBetween,
@@ -47,6 +50,7 @@ impl Bug {
         Bug::CopiedUnlocked,
         Bug::EmptyLeafEntered,
         Bug::PoppedInTwoSteps,
+        Bug::StillToldFull,
     ];
 
     /// The bug that is called so above.

@@ -10,8 +10,12 @@ mod art_of_strings;
 mod art_of_words;
 #[path = "suite/bytes.rs"]
 mod bytes;
+#[path = "suite/full_dense.rs"]
+mod full_dense;
 #[path = "suite/values/mod.rs"]
 mod values;
+#[path = "suite/wide.rs"]
+mod wide;
 
 use std::ops::ControlFlow;
 use std::pin::pin;
@@ -222,7 +226,6 @@ fn neighbours_share_a_dense() {
     assert_eq!((map.len(), map.stats().bytes_in_nodes), (0, 0));
 }
 
-/// Where there is no memory for a smaller one, a dense leaf stays until its last record goes.
 /// A pack whose node goes takes the node's place, where other keys lead to it, too. Scans that have
 /// walked to it before used to show these out of order.
 #[test]
@@ -253,6 +256,7 @@ fn a_scan_stays_in_order_when_a_pack_moves_up() {
     }
 }
 
+/// Where there is no memory for a smaller one, a dense leaf stays until its last record goes.
 #[test]
 fn a_dense_that_cannot_shrink_stays() {
     let map: Art<u64, u64> = slow(16 * arenas::CHUNK);

@@ -14,6 +14,8 @@ mod btree_of_words;
 mod masstree_of_words;
 #[allow(dead_code, unused_macros)]
 mod suite;
+#[path = "suite/wide.rs"]
+mod wide;
 
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 use std::sync::{Arc, Mutex};
@@ -29,6 +31,8 @@ use suite::linear::keys::Keys;
 use suite::{TestMap, arenas, migrator, placing};
 use timberline_sync::shim::shuttle::scheduler::{PctScheduler, RandomScheduler, Scheduler};
 use timberline_sync::shim::shuttle::{Config, Runner, thread};
+use timberline_tier::Native;
+use timberline_tree::Art;
 use timberline_tree::art::Near;
 
 /// Of each scheduler.
@@ -119,6 +123,53 @@ fn of_a_radix_tree() {
     are_linearizable::<art_of_words::Map<Near>>();
 }
 
+/// The last record of a dense leaf comes while another goes, and a third thread looks for both.
+/// Returns what it saw that cannot be.
+fn fill_and_take(scheduler: impl Scheduler + 'static) -> Option<&'static str> {
+    let mut config = Config::new();
+    config.stack_size = STACK;
+    let finding = Arc::new(Mutex::new(None));
+    let found = finding.clone();
+    Runner::new(scheduler, config).run(move || {
+        let arenas = arenas::two(0, 1 << 20);
+        let map: Art<u64, u64> =
+            Art::in_memory(Native(arenas), placing::all_slow(0).placement).expect("a small map");
+        let (new, old) = (7, 200);
+        for key in (0..256).filter(|&key| key != new).chain(wide::keys()) {
+            map.insert(&key, key).expect("memory");
+        }
+        let map = &map;
+        let seen = thread::scope(|scope| {
+            scope.spawn(|| map.insert(&new, new).expect("memory"));
+            scope.spawn(|| map.remove(&old));
+            let looks = scope.spawn(|| [new, old, new, old].map(|key| map.get(&key)));
+            looks.join().expect("it looks")
+        });
+        let what = match seen {
+            [Some(_), _, None, _] => Some("a record went by itself"),
+            [_, None, _, Some(_)] => Some("a record came back"),
+            _ if map.get(&old).is_some() => Some("a record is still there"),
+            _ if map.get(&new) != Some(new) => Some("a record is lost"),
+            _ => None,
+        };
+        if what.is_some() {
+            *found.lock().unwrap() = what;
+        }
+    });
+    finding.lock().unwrap().take()
+}
+
+fn fill_and_take_both_ways() -> Option<&'static str> {
+    let random = RandomScheduler::new_from_seed(seed(), HISTORIES / 8);
+    let pct = PctScheduler::new_from_seed(seed(), CHANGES, HISTORIES / 8);
+    fill_and_take(random).or_else(|| fill_and_take(pct))
+}
+
+#[test]
+fn of_a_dense_leaf_that_has_all_its_records_for_a_moment() {
+    assert_eq!(fill_and_take_both_ways(), None);
+}
+
 #[cfg(feature = "seeded-bugs")]
 mod planted {
     use super::*;
@@ -139,6 +190,12 @@ mod planted {
     #[test]
     fn a_record_copied_before_the_bucket_is_locked_is_found() {
         is_found(Bug::CopiedUnlocked);
+    }
+
+    #[test]
+    fn a_link_that_still_tells_of_all_records_is_found() {
+        plant(Bug::StillToldFull);
+        assert!(fill_and_take_both_ways().is_some());
     }
 
     #[test]

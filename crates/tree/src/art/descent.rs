@@ -1,11 +1,5 @@
-//! The descent from the root to a key's leaf: as a [`Traversal`], one node a step, the leaf
-//! included; or in one go.
-//!
-//! A step follows the protocol in [`timberline_sync::version`]: child's link from the parent's
-//! validated read, child's snapshot, parent validated again. The root pointer is the topmost node's
-//! parent; both are one step. A leaf needs no version of its own ([`Leaf`] tells why); packs and
-//! dense leaves are read like inner nodes. Part of a prefix may be skipped without comparing it, so
-//! the whole key is compared at the end.
+//! The descent from the root to a key's leaf as a [`Traversal`], one node a step, the leaf
+//! included. It reads what [`find`](super::find) reads in one go, and prefetches it a step ahead.
 
 use std::task::Poll;
 
@@ -15,42 +9,12 @@ use timberline_sync::shim::pause;
 use timberline_tier::Memory;
 use timberline_tier::hint::{self, LINE};
 
+use super::find::{Below, Cursor};
 use super::node::{
-    DenseLeaf, Inner, InnerLink, Kind, Leaf, Link, PACK_BYTES, Pack, Position, Reach, Terminal,
-    leaf_bytes, number, position, value_offset,
+    Direct, Inner, InnerLink, Leaf, Link, PACK_BYTES, Reach, Terminal, leaf_bytes, value_offset,
 };
 use super::tree::Tree;
 use crate::traverse::Traversal;
-
-/// The place of a key's record, present or not.
-#[derive(Clone, Copy)]
-pub enum Cursor<'t> {
-    /// In this leaf.
-    Leaf(Leaf<'t>),
-    /// In this pack, with this value.
-    InPack(Pack<'t>, u64),
-    /// At this place of a dense leaf; the value if it is there.
-    InDense(DenseLeaf<'t>, u8, Option<u64>),
-}
-
-/// An inner node without a child for the key's next byte: a leaf for the key belongs there.
-pub struct Gap<'t, R> {
-    pub inner: Inner<'t, R>,
-    pub at: Position,
-    /// Inner nodes above.
-    pub level: u8,
-}
-
-/// The place of a key's record, or the gap where it belongs, unless finding that takes a second
-/// descent.
-pub type Found<'t, R> = Result<Cursor<'t>, Option<Gap<'t, R>>>;
-
-/// The target of the root pointer.
-enum Top<'t, R> {
-    Inner(Inner<'t, R>),
-    /// There is no inner node: the descent ends here.
-    End(Option<Cursor<'t>>),
-}
 
 /// Searches the place of a key's record, one node a step. Other work runs between steps, so each
 /// prefetches the next node.
@@ -65,11 +29,13 @@ pub(super) struct Descent<'t, B, M: Memory, R: Reach> {
 /// The next step.
 enum Next<'t, R> {
     Start,
+    /// Reads a node's entry; the key's first bytes, this many, lead there.
+    Direct(Direct<'t>, usize),
     /// Enters an inner node below another; the key's first bytes, this many, lead there.
     Inner(Inner<'t, R>, InnerLink<'t>, usize),
     Leaf(Leaf<'t>),
-    /// A pack or a dense leaf below a node.
-    Shared(Inner<'t, R>, Terminal<'t>),
+    /// A pack or a dense leaf, below a node that was read at a version or without one.
+    Shared(Option<Inner<'t, R>>, Terminal<'t>),
 }
 
 impl<'t, B: AsRef<[u8]>, M: Memory, R: Reach> Descent<'t, B, M, R> {
@@ -90,10 +56,17 @@ impl<'t, B: AsRef<[u8]>, M: Memory, R: Reach> Descent<'t, B, M, R> {
         // Loaded once: loads after an acquire load would be repeated.
         let (key, base) = (self.key.as_ref(), tree.base);
         let (node, depth) = match self.next {
-            Next::Start => match tree.enter_root(key, pinned)? {
-                Top::Inner(node) => (node, 0),
-                Top::End(end) => return Ok(Poll::Ready(end)),
-            },
+            Next::Start => {
+                let (parent, link) = tree.root.read::<R>(pinned)?;
+                if let Some(direct) = link.direct() {
+                    return self.advance_directly(direct, 0);
+                }
+                match tree.enter_top(link, key, parent)? {
+                    Below::Inner(node) => (node, 0),
+                    Below::End(end) => return Ok(Poll::Ready(end.ok())),
+                }
+            }
+            Next::Direct(direct, depth) => return self.advance_directly(direct, depth),
             Next::Inner(parent, link, depth) => {
                 let node = link.read(base)?;
                 parent.validate()?;
@@ -101,26 +74,69 @@ impl<'t, B: AsRef<[u8]>, M: Memory, R: Reach> Descent<'t, B, M, R> {
             }
             Next::Leaf(leaf) => return Ok(Poll::Ready(tree.arrive(leaf, key))),
             Next::Shared(parent, shared) => {
-                let end = tree.look_in(shared, key, || parent.validate())?;
-                return Ok(Poll::Ready(end));
+                let is_linked = || parent.map_or(Ok(()), |parent| parent.validate());
+                let end = tree.look_in(shared, key, is_linked)?;
+                return Ok(Poll::Ready(end.ok()));
             }
         };
+        self.advance_from(node, depth)
+    }
+
+    /// Reads an inner node's child.
+    #[inline(always)]
+    fn advance_from(
+        &mut self,
+        node: Inner<'t, R>,
+        depth: usize,
+    ) -> Result<Poll<Option<Cursor<'t>>>, Restart> {
+        let (tree, key) = (self.tree, self.key.as_ref());
         tree.charge_node(node.link(), key, depth);
-        let (child, below) = node.child_for(key, depth, &mut false)?;
-        if child.is_none() {
-            return Ok(Poll::Ready(None));
-        }
+        let (child, below, _) = node.child_for(key, depth)?;
         tree.prefetch(child, key, below);
-        self.next = if let Some(leaf) = child.leaf(base) {
+        Ok(self.go_to(child, below, Some(node)))
+    }
+
+    /// Reads the entry of a node without its version.
+    #[inline(always)]
+    fn advance_directly(
+        &mut self,
+        direct: Direct<'t>,
+        depth: usize,
+    ) -> Result<Poll<Option<Cursor<'t>>>, Restart> {
+        let (tree, key) = (self.tree, self.key.as_ref());
+        if let Some(&byte) = key.get(depth) {
+            tree.charge_direct(direct, byte);
+            let child = direct.child(tree.base, byte);
+            if child.inner().is_none() || child.direct().is_some() {
+                tree.prefetch(child, key, depth + 1);
+                return Ok(self.go_to(child, depth + 1, None));
+            }
+        }
+        let node = tree.enter_direct(direct)?;
+        self.advance_from(node, depth)
+    }
+
+    /// Goes to a child, which was prefetched.
+    #[inline(always)]
+    fn go_to(
+        &mut self,
+        child: Link<'t>,
+        depth: usize,
+        parent: Option<Inner<'t, R>>,
+    ) -> Poll<Option<Cursor<'t>>> {
+        let base = self.tree.base;
+        self.next = if let Some(direct) = child.direct() {
+            Next::Direct(direct, depth)
+        } else if let Some(leaf) = child.leaf(base) {
             Next::Leaf(leaf)
         } else if let Some(shared) = child.shared(base) {
-            Next::Shared(node, shared)
-        } else if let Some(child) = child.inner() {
-            Next::Inner(node, child, below)
+            Next::Shared(parent, shared)
+        } else if let (Some(child), Some(parent)) = (child.inner(), parent) {
+            Next::Inner(parent, child, depth)
         } else {
-            return Ok(Poll::Ready(None));
+            return Poll::Ready(None);
         };
-        Ok(Poll::Pending)
+        Poll::Pending
     }
 }
 
@@ -139,124 +155,17 @@ impl<'t, B: AsRef<[u8]>, M: Memory, R: Reach> Traversal for Descent<'t, B, M, R>
 }
 
 impl<M: Memory, R: Reach> Tree<M, R> {
-    /// The place of a key's record in one descent, where the CPU prefetches by itself. Callers
-    /// retry out of line, so that the first attempt is no loop: in a loop, the compiler would
-    /// compute what packs and dense leaves need of the key on the way to every leaf.
-    #[inline(always)]
-    pub fn find<'g>(&'g self, key: &[u8], pinned: Pinned<'g>) -> Result<Found<'g, R>, Restart> {
-        let base = self.base;
-        let mut node = match self.enter_root(key, pinned)? {
-            Top::Inner(node) => node,
-            Top::End(end) => return Ok(end.ok_or(None)),
-        };
-        let (mut depth, mut level, mut trusts) = (0, 0u8, false);
-        loop {
-            self.charge_node(node.link(), key, depth);
-            let (child, below) = node.child_for(key, depth, &mut trusts)?;
-            if child.is_none() {
-                let gap = (below > 0 && !trusts).then(|| Gap {
-                    inner: node,
-                    at: position(key, below - 1),
-                    level,
-                });
-                return Ok(Err(gap));
-            }
-            if let Some(leaf) = child.leaf(base) {
-                return Ok(self.arrive(leaf, key).ok_or(None));
-            }
-            if let Some(shared) = child.shared(base) {
-                let end = self.look_in(shared, key, || node.validate())?;
-                return Ok(end.ok_or(None));
-            }
-            let Some(link) = child.inner() else {
-                return Ok(Err(None));
-            };
-            let parent = node;
-            node = link.read(base)?;
-            parent.validate()?;
-            depth = below;
-            level = level.saturating_add(1);
-        }
-    }
-
-    /// The topmost inner node, if there is one.
-    #[inline(always)]
-    pub fn top_inner<'g>(
-        &'g self,
-        pinned: impl Into<Pinned<'g>>,
-    ) -> Result<Option<Inner<'g, R>>, Restart> {
-        let (parent, link) = self.root.read::<R>(pinned.into())?;
-        link.inner()
-            .map(|link| self.enter(link, &parent))
-            .transpose()
-    }
-
-    /// The same, or the end of the key's descent without one.
-    #[inline(always)]
-    fn enter_root<'g>(&'g self, key: &[u8], pinned: Pinned<'g>) -> Result<Top<'g, R>, Restart> {
-        let (parent, link) = self.root.read::<R>(pinned)?;
-        if link.is_none() {
-            return Ok(Top::End(None));
-        }
-        if let Some(leaf) = link.leaf(self.base) {
-            return Ok(Top::End(self.arrive(leaf, key)));
-        }
-        if let Some(shared) = link.shared(self.base) {
-            let end = self.look_in(shared, key, || parent.validate())?;
-            return Ok(Top::End(end));
-        }
-        let Some(link) = link.inner() else {
-            return Ok(Top::End(None));
-        };
-        self.enter(link, &parent).map(Top::Inner)
-    }
-
-    /// The leaf, if it has this key.
-    #[inline(always)]
-    pub fn arrive<'g>(&self, leaf: Leaf<'g>, key: &[u8]) -> Option<Cursor<'g>> {
-        self.memory()
-            .charge_access(leaf.address(), leaf_bytes(key.len()));
-        (leaf.key() == key).then_some(Cursor::Leaf(leaf))
-    }
-
-    /// Searches a pack or a dense leaf for a key's record, after `is_linked` has validated the
-    /// link.
-    #[inline(always)]
-    pub fn look_in<'g>(
-        &self,
-        shared: Terminal<'g>,
-        key: &[u8],
-        is_linked: impl FnOnce() -> Result<(), Restart>,
-    ) -> Result<Option<Cursor<'g>>, Restart> {
-        match shared {
-            Terminal::Leaf(leaf) => Ok(self.arrive(leaf, key)),
-            Terminal::Pack(pack) => {
-                let records = pack.read()?;
-                is_linked()?;
-                let value = records.get(|records| {
-                    self.visit_pack(pack);
-                    records.get(number(key))
-                })?;
-                Ok(value.map(|value| Cursor::InPack(pack, value)))
-            }
-            Terminal::DenseLeaf(dense) => {
-                let records = dense.read()?;
-                is_linked()?;
-                let Some(at) = dense.place_of(key) else {
-                    return Ok(None);
-                };
-                let value = records.get(|records| {
-                    self.visit_dense(dense, at);
-                    records.get(at)
-                })?;
-                Ok(Some(Cursor::InDense(dense, at, value)))
-            }
-        }
-    }
-
     /// Prefetches the part of a node that a search for `key` reads; `depth` bytes of it lead there.
     #[inline(always)]
     pub fn prefetch(&self, link: Link<'_>, key: &[u8], depth: usize) {
+        let byte = key.get(depth).copied().unwrap_or(0);
+        if let Some(direct) = link.direct() {
+            let entry = direct.entry(self.base, byte);
+            return self.memory().prefetch(entry, size_of::<R>());
+        }
+        if link.is_none() {
+            return;
+        }
         let address = link.address(self.base);
         if link.is_leaf() {
             return self.memory().prefetch(address, leaf_bytes(key.len()));
@@ -264,18 +173,11 @@ impl<M: Memory, R: Reach> Tree<M, R> {
         if link.is_pack() {
             return self.memory().prefetch(address, PACK_BYTES);
         }
-        let byte = key.get(depth).copied().unwrap_or(0);
         if link.is_dense() {
             let value = value_offset(key.last().copied().unwrap_or(0));
             return self.prefetch_both(address, value);
         }
         let kind = link.kind();
-        // Most inner nodes on most paths, so the branch is well predicted.
-        if kind == Kind::N256
-            && let (_, Some(more)) = Kind::N256.reads::<R>(byte)
-        {
-            return self.prefetch_both(address, more);
-        }
         match kind.reads::<R>(byte) {
             (_, Some(more)) => self.prefetch_both(address, more),
             (all, None) => self.memory().prefetch(address, all),

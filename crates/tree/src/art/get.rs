@@ -7,7 +7,8 @@ use timberline_sync::Restart;
 use timberline_sync::epoch::{Guard, Pinned};
 use timberline_tier::Memory;
 
-use super::descent::{Cursor, Descent};
+use super::descent::Descent;
+use super::find::Cursor;
 use super::node::{Reach, Terminal};
 use super::tree::Tree;
 use crate::store::{AnyThread, Caller};
@@ -44,11 +45,14 @@ impl<M: Memory, R: Reach> Tree<M, R> {
     #[inline(always)]
     pub fn get<T>(&self, key: impl AsRef<[u8]>, out: impl FnOnce(Loan<'_>) -> T) -> Option<T> {
         let guard = self.store.pin();
-        let found = match self.find(key.as_ref(), self.store.pinned(&guard)) {
-            Ok(Ok(cursor)) => self.read(cursor, &guard),
-            Ok(Err(_)) => None,
-            Err(Restart) => self.get_patiently(key.as_ref(), &guard),
-        };
+        let pinned = self.store.pinned(&guard);
+        let found = self.find(
+            key.as_ref(),
+            pinned,
+            #[inline(always)]
+            |found| self.read(found.ok()?, &guard),
+        );
+        let found = found.unwrap_or_else(|Restart| self.get_patiently(key.as_ref(), &guard));
         found.map(out)
     }
 
@@ -59,8 +63,8 @@ impl<M: Memory, R: Reach> Tree<M, R> {
         key: &[u8],
         guard: &'g Guard<'g>,
     ) -> Option<Loan<'g>> {
-        let found = self.retry(|| self.find(key, self.store.pinned(guard)));
-        found.ok().and_then(|cursor| self.read(cursor, guard))
+        let pinned = self.store.pinned(guard);
+        self.retry(|| self.find(key, pinned, |found| self.read(found.ok()?, guard)))
     }
 
     /// The value of the record at a cursor, which is reported.

@@ -11,7 +11,7 @@ use timberline_sync::Restart;
 use timberline_sync::epoch::Guard;
 use timberline_tier::{Memory, TierId};
 
-use super::descent::{Cursor, Gap};
+use super::find::{Cursor, Gap, Miss};
 use super::fresh::leaf_below;
 use super::node::{
     DenseLeaf, FreshInner, FreshLeaf, Inner, Kind, Leaf, Link, Parent, Position, Reach, Step,
@@ -78,19 +78,33 @@ impl<M: Memory, R: Reach> Tree<M, R> {
         self.store.reclaiming(&mut change, |change| {
             let guard = self.store.pin();
             // In place of a record, or in a free slot for it, no node is built.
-            let there = match self.find(key, self.store.pinned(&guard)) {
-                Ok(Ok(Cursor::Leaf(leaf))) => self.change(leaf, change, &guard).map(Some),
-                Ok(Ok(Cursor::InPack(pack, _))) => {
-                    let before = self.change_in_pack(pack, key, change, &guard);
-                    before.map(Some).map_err(Abort::from)
-                }
-                Ok(Ok(Cursor::InDense(dense, at, _))) => {
-                    let before = self.change_in_dense(dense, at, true, change, &guard);
-                    before.map_err(Abort::from)
-                }
-                Ok(Err(Some(gap))) => self.hang_in(&mut Insert::new(key, change), gap, &guard),
-                Ok(Err(None)) | Err(Restart) => Err(Abort::Restart),
-            };
+            let pinned = self.store.pinned(&guard);
+            let there = self.find(
+                key,
+                pinned,
+                #[inline(always)]
+                |found| match found {
+                    Ok(Cursor::Leaf(leaf)) => self.change(leaf, change, &guard).map(Some),
+                    Ok(Cursor::InPack(pack, _)) => {
+                        let before = self.change_in_pack(pack, key, change, &guard);
+                        before.map(Some).map_err(Abort::from)
+                    }
+                    Ok(Cursor::InDense(dense, at, _)) => {
+                        let before = self.change_in_dense(dense, at, true, change, &guard);
+                        before.map_err(Abort::from)
+                    }
+                    Err(Miss::Gap(gap)) => self.hang_in(&mut Insert::new(key, change), gap, &guard),
+                    Err(Miss::Hole(direct, way)) => {
+                        let gap = self.gap_at(direct, way, key)?;
+                        self.hang_in(&mut Insert::new(key, change), gap, &guard)
+                    }
+                    Err(Miss::Pack(pack, seen)) => {
+                        self.put_in(&mut Insert::new(key, change), pack, seen, &guard)
+                    }
+                    Err(Miss::Elsewhere) => Err(Abort::Restart),
+                },
+            );
+            let there = there.unwrap_or(Err(Abort::Restart));
             let before = match there {
                 Ok(before) => before,
                 Err(Abort::Refused(refused)) => return Err(refused),

@@ -16,7 +16,7 @@ use timberline_sync::epoch::Guard;
 use timberline_tier::Memory;
 
 use super::get::Lookup;
-use super::node::{Inner, Link, Reach};
+use super::node::{Direct, Inner, Link, Reach};
 use super::tree::Tree;
 use crate::traverse::MAX_DEPTH;
 use crate::value::{Loan, Represent, fetch_each};
@@ -24,8 +24,8 @@ use crate::value::{Loan, Represent, fetch_each};
 /// A key and the state of its lookup.
 struct Asked<'t, B, R> {
     key: B,
-    /// The node last read.
-    parent: Inner<'t, R>,
+    /// The node last read, if it was read at a version.
+    parent: Option<Inner<'t, R>>,
     /// The link below, whose target was prefetched; none once the lookup has ended.
     child: Link<'t>,
     /// The number of key bytes that lead there.
@@ -33,13 +33,13 @@ struct Asked<'t, B, R> {
 }
 
 impl<'t, B: AsRef<[u8]>, R: Reach> Asked<'t, B, R> {
-    /// Starts below a root.
+    /// Starts above a root.
     #[inline(always)]
     fn new(key: B, root: Inner<'t, R>) -> Self {
         Asked {
             key,
-            parent: root,
-            child: Link::NONE,
+            parent: None,
+            child: *root.link(),
             depth: 0,
         }
     }
@@ -52,13 +52,37 @@ impl<'t, B: AsRef<[u8]>, R: Reach> Asked<'t, B, R> {
         node: Inner<'t, R>,
     ) -> Result<Poll<Option<Loan<'t>>>, Restart> {
         let key = self.key.as_ref();
-        let (child, depth) = node.child_for(key, self.depth, &mut false)?;
+        let (child, depth, _) = node.child_for(key, self.depth)?;
         if child.is_none() {
             return Ok(Poll::Ready(None));
         }
         tree.prefetch(child, key, depth);
-        (self.parent, self.child, self.depth) = (node, child, depth);
+        (self.parent, self.child, self.depth) = (Some(node), child, depth);
         Ok(Poll::Pending)
+    }
+
+    /// Reads an entry of a node without its version, if what it leads to can be read so.
+    #[inline(always)]
+    fn read_directly<M: Memory>(
+        &mut self,
+        tree: &Tree<M, R>,
+        direct: Direct<'t>,
+    ) -> Result<Poll<Option<Loan<'t>>>, Restart> {
+        let key = self.key.as_ref();
+        if let Some(&byte) = key.get(self.depth) {
+            let child = direct.child(tree.base, byte);
+            if child.is_none() {
+                return Ok(Poll::Ready(None));
+            }
+            if child.is_terminal() || child.direct().is_some() {
+                self.depth += 1;
+                tree.prefetch(child, key, self.depth);
+                (self.parent, self.child) = (None, child);
+                return Ok(Poll::Pending);
+            }
+        }
+        let node = tree.enter_direct(direct)?;
+        self.read(tree, node)
     }
 
     /// Reads the node that was prefetched.
@@ -69,16 +93,20 @@ impl<'t, B: AsRef<[u8]>, R: Reach> Asked<'t, B, R> {
         guard: &'t Guard<'t>,
     ) -> Result<Poll<Option<Loan<'t>>>, Restart> {
         let (parent, child, key) = (self.parent, self.child, self.key.as_ref());
+        let validate = || parent.map_or(Ok(()), |parent| parent.validate());
+        if let Some(direct) = child.direct() {
+            return self.read_directly(tree, direct);
+        }
         if let Some(link) = child.inner() {
             let node = link.read(tree.base)?;
-            parent.validate()?;
+            validate()?;
             return self.read(tree, node);
         }
         let cursor = match child.leaf(tree.base) {
             Some(leaf) => tree.arrive(leaf, key),
             None => {
                 let shared = child.shared(tree.base).ok_or(Restart)?;
-                tree.look_in(shared, key, || parent.validate())?
+                tree.look_in(shared, key, validate)?.ok()
             }
         };
         Ok(Poll::Ready(
@@ -133,7 +161,10 @@ impl<M: Memory, R: Reach> Tree<M, R> {
             };
             for (at, key) in (first..).zip(keys.by_ref().take(depth)) {
                 let mut asked = Asked::new(key, root);
-                let met = asked.read(self, root);
+                let met = match asked.child.direct() {
+                    Some(direct) => asked.read_directly(self, direct),
+                    None => asked.read(self, root),
+                };
                 asked.settle(self, guard, met, |value| found(at, value));
                 group.push(asked);
             }

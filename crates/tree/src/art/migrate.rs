@@ -224,13 +224,23 @@ impl<M: Memory, R: Reach> Tree<M, R> {
         self.store.placement.leaf_moved(old, new);
     }
 
+    /// The terminal node that covers a key, and its parent, if there is one.
+    pub fn parent_of<'g>(
+        &'g self,
+        key: &[u8],
+        guard: &'g Guard<'g>,
+    ) -> Result<Option<(Parent<'g, R>, Terminal<'g>)>, Restart> {
+        let found = self.follow(&NodeKey::leaf(key.into()), guard, |_| true)?;
+        Ok(match found {
+            Some(Found::Terminal(parent, terminal)) => Some((parent, terminal)),
+            _ => None,
+        })
+    }
+
     /// The terminal node that covers a key, if there is one.
     pub fn terminal_of<'g>(&'g self, key: &[u8], guard: &'g Guard<'g>) -> Option<Terminal<'g>> {
-        let name = NodeKey::leaf(key.into());
-        match self.retry(|| self.follow(&name, guard, |_| true))? {
-            Found::Terminal(_, terminal) => Some(terminal),
-            Found::Inner(..) => None,
-        }
+        let found = self.retry(|| self.parent_of(key, guard));
+        found.map(|(_, terminal)| terminal)
     }
 
     fn move_inner(

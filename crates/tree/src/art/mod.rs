@@ -11,7 +11,8 @@
 //! | file | noun |
 //! |---|---|
 //! | `map.rs` | the map, [`Art`] |
-//! | `tree.rs`, `descent.rs` | the tree's parts, and the way from the root to a leaf |
+//! | `tree.rs` | the tree's parts |
+//! | `find.rs`, `descent.rs` | the way from the root to a record: in one go, or one node a step |
 //! | `get.rs`, `insert.rs`, `update.rs`, `remove.rs`, `pop.rs` | operations on a record |
 //! | `many.rs` | lookups of many keys |
 //! | `share.rs`, `fresh.rs` | records that come to share a node; memory for nodes |
@@ -21,6 +22,7 @@
 //! | `node/` | nodes, their layouts, search in them, and the links between them |
 
 mod descent;
+mod find;
 mod fresh;
 mod get;
 mod insert;

@@ -13,12 +13,13 @@ use timberline_sync::epoch::Guard;
 use timberline_tier::Memory;
 
 use super::node::{
-    DENSE_DEPTH, DenseCapacity, DenseLeaf, Fresh, FreshInner, FreshLeaf, Inner, LockedShared,
-    LockedTerminal, PACK_BYTES, PACKED, Pack, PackedRecords, Parent, Position, Reach, Records,
-    Removed, Shared, Step, Terminal, leaf_bytes, number,
+    DENSE_DEPTH, DENSE_KEYS, DenseCapacity, DenseLeaf, Fresh, FreshInner, FreshLeaf, Inner,
+    LockedParent, LockedShared, LockedTerminal, PACK_BYTES, PACKED, Pack, PackedRecords, Parent,
+    Position, Reach, Records, Removed, Shared, Step, Terminal, leaf_bytes, number,
 };
 use super::pop::Ends;
 use super::tree::Tree;
+use crate::seeded::{self, Bug};
 use crate::value::Loan;
 
 /// The location of a record that is the only one in its terminal node: that node, its parent and
@@ -63,13 +64,15 @@ fn lock_last<'g, R: Reach>(
 }
 
 /// Removes a record from a pack or a dense leaf, unless it is the last one there. `find` returns
-/// the record's value, if it is present and may be removed, and the number of records.
+/// the record's value, if it is present and may be removed, and the number of records. `lock`
+/// locks the parent, if it has to change before the leaf of so many records does.
 fn remove_in<'g, T, R: Reach>(
     shared: Shared<'g, T>,
-    parent: &Parent<'_, R>,
+    parent: &Parent<'g, R>,
     ends: &Ends<'_, R>,
     find: impl FnOnce(&T) -> (Option<u64>, usize),
-    remove: impl FnOnce(LockedShared<'_, T>),
+    lock: impl FnOnce(usize) -> Result<Option<LockedParent<'g, R>>, Restart>,
+    remove: impl FnOnce(LockedShared<'g, T>, Option<LockedParent<'g, R>>),
 ) -> Result<Within<'g>, Restart> {
     let seen = shared.read()?;
     parent.validate()?;
@@ -80,9 +83,10 @@ fn remove_in<'g, T, R: Reach>(
     if count == 1 {
         return Ok(Within::Last);
     }
+    let above = lock(count)?;
     let held = LockedShared::upgrade(seen)?;
-    ends.hold(0)?;
-    remove(held);
+    ends.hold(usize::from(above.is_some()))?;
+    remove(held, above);
     Ok(Within::Removed(shared.lend(value), count - 1))
 }
 
@@ -167,7 +171,7 @@ impl<M: Memory, R: Reach> Tree<M, R> {
         &self,
         terminal: Terminal<'g>,
         key: &[u8],
-        Hanging { parent, level }: Hanging<'_, R>,
+        Hanging { parent, level }: Hanging<'g, R>,
         ends: &Ends<'_, R>,
         guard: &Guard,
     ) -> Result<Option<Option<Loan<'g>>>, Restart> {
@@ -185,7 +189,14 @@ impl<M: Memory, R: Reach> Tree<M, R> {
                     let value = value.filter(|_| ends.is_at_end(records, key));
                     (value, records.count())
                 };
-                remove_in(pack, &parent, ends, find, |held| held.remove(key))?
+                remove_in(
+                    pack,
+                    &parent,
+                    ends,
+                    find,
+                    |_| Ok(None),
+                    |held, _| held.remove(key),
+                )?
             }
             Terminal::DenseLeaf(dense) => {
                 let Some(at) = dense.place_of(key) else {
@@ -197,7 +208,18 @@ impl<M: Memory, R: Reach> Tree<M, R> {
                     let value = value.filter(|_| ends.is_at_end_of_dense(records, at));
                     (value, records.count())
                 };
-                remove_in(dense, &parent, ends, find, |held| held.remove(at))?
+                // The link to a dense leaf with all its records tells so.
+                let is_told = |count| count == DENSE_KEYS && !seeded::has(Bug::StillToldFull);
+                let lock = |count| match is_told(count) {
+                    true => parent.upgrade().map(Some),
+                    false => Ok(None),
+                };
+                remove_in(dense, &parent, ends, find, lock, |held, above| {
+                    if let Some(above) = above {
+                        above.tell_full(&held, self.base, false);
+                    }
+                    held.remove(at);
+                })?
             }
         };
         Ok(match within {

@@ -18,6 +18,7 @@ use super::node::{
     PackedRecords, Position, Reach, Record, Records, Terminal, leaf_bytes, number,
 };
 use super::tree::{Tree, common};
+use crate::abort::Abort;
 use crate::value::Change;
 
 /// A pack that can't take a new record, at one version.
@@ -75,14 +76,30 @@ impl<M: Memory, R: Reach> Tree<M, R> {
         if held.len() == PACKED {
             return self.spread(insert, site, Full { pack, seen, held });
         }
-        if same < seen.get(PackedRecords::depth)? {
+        if !seen.get(|records| records.has_room_for(key))? {
             return self.take_in(insert, site, Full { pack, seen, held });
+        }
+        self.put_in(insert, pack, seen, site.guard)
+    }
+
+    /// Inserts a record that is absent into a pack as it was seen, if that takes it.
+    #[inline(always)]
+    pub(super) fn put_in<C: Change>(
+        &self,
+        insert: &mut Insert<'_, C>,
+        pack: Pack<'_>,
+        seen: Snapshot<'_, PackedRecords>,
+        guard: &Guard,
+    ) -> Put<'static> {
+        let key = number(insert.key);
+        if !seen.get(|records| records.has_room_for(key))? {
+            return Err(Abort::Restart);
         }
         let locked = LockedShared::upgrade(seen)?;
         locked.insert(key, insert.made());
         drop(locked);
         self.store.count(1);
-        self.note(Terminal::Pack(pack), Access::Insert, site.guard);
+        self.note(Terminal::Pack(pack), Access::Insert, guard);
         Ok(None)
     }
 

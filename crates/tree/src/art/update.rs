@@ -1,14 +1,15 @@
 //! Changes a record's value, in a leaf, a pack or a dense leaf. In a dense leaf it can also insert
 //! a record.
 
-use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
+use std::sync::atomic::AtomicU64;
+use std::sync::atomic::Ordering::{Relaxed, Release};
 
 use timberline_placement::Access;
 use timberline_sync::Restart;
 use timberline_sync::epoch::Guard;
 use timberline_tier::Memory;
 
-use super::descent::Cursor;
+use super::find::Cursor;
 use super::node::{DenseLeaf, Leaf, LockedDense, Pack, Reach, Shared, Terminal, number};
 use super::tree::Tree;
 use crate::abort::{Abort, attempt};
@@ -29,16 +30,24 @@ impl<M: Memory, R: Reach> Tree<M, R> {
         self.store.reclaiming(&mut change, |change| {
             let guard = self.store.pin();
             attempt(|| {
-                let before = match self.find(key, self.store.pinned(&guard))? {
-                    Err(_) | Ok(Cursor::InDense(_, _, None)) => None,
-                    Ok(Cursor::Leaf(leaf)) => Some(self.change(leaf, change, &guard)?),
-                    Ok(Cursor::InPack(pack, _)) => {
-                        Some(self.change_in_pack(pack, key, change, &guard)?)
-                    }
-                    Ok(Cursor::InDense(dense, at, _)) => {
-                        self.change_in_dense(dense, at, false, change, &guard)?
-                    }
-                };
+                let pinned = self.store.pinned(&guard);
+                let before = self.find(
+                    key,
+                    pinned,
+                    #[inline(always)]
+                    |found| match found {
+                        Err(_) | Ok(Cursor::InDense(_, _, None)) => Ok(None),
+                        Ok(Cursor::Leaf(leaf)) => self.change(leaf, change, &guard).map(Some),
+                        Ok(Cursor::InPack(pack, _)) => {
+                            let before = self.change_in_pack(pack, key, change, &guard)?;
+                            Ok(Some(before))
+                        }
+                        Ok(Cursor::InDense(dense, at, _)) => {
+                            let before = self.change_in_dense(dense, at, false, change, &guard)?;
+                            Ok(before)
+                        }
+                    },
+                )??;
                 Ok(before.map(&mut out))
             })
         })
@@ -136,12 +145,36 @@ impl<M: Memory, R: Reach> Tree<M, R> {
             None => held.unlock(false),
             Some(value) => {
                 held.set(at, value);
+                let has_all = held.has_all();
                 drop(held);
                 self.store.count(1);
                 self.note(Terminal::DenseLeaf(dense), Access::Insert, guard);
+                if has_all {
+                    self.tell_full(dense, guard);
+                }
             }
         }
         Ok(None)
+    }
+
+    /// Lets the link to a dense leaf tell that it has all its records, if it does.
+    #[cold]
+    fn tell_full(&self, dense: DenseLeaf<'_>, guard: &Guard) {
+        self.retry(|| {
+            let Some((parent, found)) = self.parent_of(dense.least(), guard)? else {
+                return Ok(());
+            };
+            if found.address() != dense.address() {
+                return Ok(());
+            }
+            let held = parent.upgrade()?;
+            let dense = dense.lock()?;
+            if dense.has_all() {
+                held.tell_full(&dense, self.base, true);
+            }
+            dense.unlock(false);
+            Ok(())
+        });
     }
 }
 
@@ -156,7 +189,8 @@ fn replace<'g, T>(
     let before = node.lend(place.load(Relaxed));
     let after = change.change(Some(before));
     if let Some(after) = after {
-        place.store(after, Relaxed);
+        // What it refers to may be read without a version.
+        place.store(after, Release);
     }
     (before, after.is_some())
 }

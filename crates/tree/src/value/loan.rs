@@ -1,8 +1,9 @@
 //! A value's word that is in a leaf, or was in one under the same guard.
 //!
-//! Only the modules of nodes make these, of a word that a validated read returned or that was read
-//! under the node's lock. So a word that refers to a block or an `Arc` is never followed beyond its
-//! guard, and what it owns is released once.
+//! Only the modules of nodes make these, of a word that a validated read returned, that was read
+//! under the node's lock, or that needs neither (`art/node/leaf.rs`, `dense.rs`). So a word that
+//! refers to a block or an `Arc` is never followed beyond its guard, and what it owns is released
+//! once.
 #![allow(unsafe_code)]
 
 use std::marker::PhantomData;
@@ -23,8 +24,7 @@ pub struct Loan<'g> {
 
 impl<'g> Loan<'g> {
     /// The word belonged to a value in a leaf, or in a copy of its record, at some moment since the
-    /// guard of `'g` was made, and a validated read or one under the lock returned it.
-    /// under the lock.
+    /// guard of `'g` was made, and was read as the module's text says.
     #[inline(always)]
     pub unsafe fn new(word: u64) -> Self {
         let pinned = PhantomData;

@@ -182,29 +182,28 @@ impl<R: Reach> Body<R> {
         (prefix, len <= kind.known_prefix())
     }
 
-    /// The child for a key that fits up to `depth` (or none), and the depth after the byte that
-    /// leads there; 0 if the key has no such child or differs from the prefix. Sets `trusts` if
-    /// part of the prefix was not compared.
+    /// The child for a key that fits up to `depth` (or none); the depth after the byte that leads
+    /// there, 0 if the key has no such child or differs from the prefix; and whether part of the
+    /// prefix was not compared.
     #[inline(always)]
     pub(super) fn child_for(
         &self,
         kind: Kind,
         key: &[u8],
         mut depth: usize,
-        trusts: &mut bool,
-    ) -> (StoredLink, usize) {
-        let len = self.prefix_len();
+    ) -> (StoredLink, usize, bool) {
+        let (len, mut trusts) = (self.prefix_len(), false);
         if len > 0 {
             let known = len.min(kind.known_prefix());
             if depth + len > key.len() || self.alike(kind, key, depth, known) < known {
-                return (StoredLink::NONE, 0);
+                return (StoredLink::NONE, 0, false);
             }
-            *trusts |= known < len;
+            trusts = known < len;
             depth += len;
         }
         match key.get(depth) {
-            Some(&byte) => (self.child(kind, byte), depth + 1),
-            None => (self.end(kind), 0),
+            Some(&byte) => (self.child(kind, byte), depth + 1, trusts),
+            None => (self.end(kind), 0, trusts),
         }
     }
 

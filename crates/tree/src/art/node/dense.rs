@@ -2,7 +2,7 @@
 //!
 //! ```text
 //!  0  version          8  least key    16  greatest key   24  heat u16 · count u16 · capacity u16
-//! 32  which of 256 are there            64  values[capacity]          192, 448 or 2112 bytes
+//! 32  which of 256 are there            64  values[capacity]     256, 512 or 2112 bytes
 //! ```
 //!
 //! Where neighbours are dense, a leaf for each costs a miss, and up to three times the memory. A
@@ -10,22 +10,32 @@
 //! together. Smaller dense leaves hold their values contiguously, in order; the presence bits
 //! locate them.
 //!
+//! If a dense leaf has all 256 records, the link to it tells so, and a lookup reads the value
+//! alone: one line, and no version. When a record is removed, its link is replaced first, under the
+//! same locks. A reader may still have the former one: then it finds, where the record was, the
+//! last value that it had, which was the record's since the read began; or a value that is just
+//! being inserted there, which is the record's from then on, as no other reader passes the leaf's
+//! lock.
+//! (A lookup compares no key then: it has come by the leaf's seven bytes.)
+//!
 //! The keys that a dense leaf covers never change, nor does its capacity. The version guards
 //! everything else, as in an inner node. Dense leaves hold only words, with keys of eight bytes.
 
-use std::sync::atomic::Ordering::Relaxed;
+use std::sync::atomic::Ordering::{Acquire, Relaxed};
 use std::sync::atomic::{AtomicU16, AtomicU64};
 
 use timberline_sync::Versioned;
+use timberline_sync::shim::step;
 
 use super::guess::Guess;
 use super::shared::{LockedShared, Shared};
+use crate::value::Loan;
 
 /// Keys that a dense leaf covers.
-const KEYS: usize = 256;
+pub const DENSE_KEYS: usize = 256;
 /// The length of the prefix that all its keys share.
 pub const DENSE_DEPTH: usize = 7;
-/// The bytes before the values; also a dense leaf's alignment.
+/// The bytes before the values.
 pub const DENSE_HEAD: usize = 64;
 
 const _: () = assert!(DENSE_HEAD == size_of::<Versioned<Records>>());
@@ -36,9 +46,9 @@ pub struct DenseCapacity(u16);
 
 impl DenseCapacity {
     /// The capacity of a new dense leaf.
-    pub const LEAST: DenseCapacity = DenseCapacity(16);
-    const MIDDLE: DenseCapacity = DenseCapacity(48);
-    const ALL: DenseCapacity = DenseCapacity(KEYS as u16);
+    pub const LEAST: DenseCapacity = DenseCapacity(24);
+    const MIDDLE: DenseCapacity = DenseCapacity(56);
+    const ALL: DenseCapacity = DenseCapacity(DENSE_KEYS as u16);
 
     /// Bytes of a dense leaf with this capacity.
     pub const fn bytes(self) -> usize {
@@ -68,8 +78,8 @@ impl DenseCapacity {
         records
             <= match self {
                 DenseCapacity::LEAST => 2,
-                DenseCapacity::MIDDLE => 10,
-                _ => 36,
+                DenseCapacity::MIDDLE => 16,
+                _ => 44,
             }
     }
 }
@@ -96,7 +106,7 @@ pub struct Records {
     count: AtomicU16,
     capacity: AtomicU16,
     _pad: AtomicU16,
-    there: [AtomicU64; KEYS / 64],
+    there: [AtomicU64; DENSE_KEYS / 64],
 }
 
 /// The index of a key's value in a dense leaf with a place for each key.
@@ -141,7 +151,7 @@ impl<'g> DenseLeaf<'g> {
 
     /// The least key of a dense leaf, if there is one there.
     pub fn probe(guess: &Guess<'_>) -> Option<[u8; 8]> {
-        if !guess.address.is_multiple_of(DENSE_HEAD) || !guess.has(DENSE_HEAD) {
+        if !guess.address.is_multiple_of(64) || !guess.has(DENSE_HEAD) {
             return None;
         }
         let least = guess.address + size_of::<u64>();
@@ -173,13 +183,24 @@ impl<'g> DenseLeaf<'g> {
     #[inline(always)]
     pub fn place_of(self, key: &[u8]) -> Option<u8> {
         let key = u64::from_be_bytes(key.try_into().ok()?);
-        let same = key ^ u64::from_be_bytes(*self.least()) < KEYS as u64;
+        let same = key ^ u64::from_be_bytes(*self.least()) < DENSE_KEYS as u64;
         same.then_some(key as u8)
     }
 
     /// Two bytes of heat for a placement.
     pub fn heat(self) -> &'g AtomicU16 {
         &self.head().heat
+    }
+
+    /// The value at a place of a dense leaf to which a link led that told that it has all records.
+    #[inline(always)]
+    pub fn value_at(self, at: u8) -> Loan<'g> {
+        step();
+        let value =
+            std::ptr::with_exposed_provenance::<AtomicU64>(self.address() + value_offset(at));
+        // SAFETY: such a dense leaf has a place for each key.
+        let value = unsafe { &*value };
+        self.lend(value.load(Acquire))
     }
 
     /// Its capacity in records.
@@ -199,6 +220,11 @@ impl Records {
     /// Whether it is full.
     pub fn is_full(&self) -> bool {
         self.count.load(Relaxed) >= self.capacity.load(Relaxed)
+    }
+
+    /// Whether it has a record for each of its keys.
+    pub fn has_all(&self) -> bool {
+        self.count() == DENSE_KEYS
     }
 
     #[inline(always)]
@@ -222,7 +248,7 @@ impl Records {
     /// The index of a place's value in a dense leaf of this many values.
     #[inline(always)]
     fn index(&self, values: usize, at: u8) -> usize {
-        match values < KEYS {
+        match values < DENSE_KEYS {
             true => self.rank(at),
             false => usize::from(at),
         }
@@ -252,7 +278,7 @@ impl Records {
     pub fn copy_group(&self, group: u8, wanted: u64, values: &mut [u64; 64]) -> u64 {
         let there = self.there[usize::from(group) % 4].load(Relaxed);
         let cells = self.values();
-        let packed = cells.len() < KEYS;
+        let packed = cells.len() < DENSE_KEYS;
         let mut rank = match packed {
             true => self.rank(64 * group),
             false => 0,
@@ -300,7 +326,7 @@ impl LockedDense<'_> {
         let index = self.index(values.len(), at);
         if bits & bit == 0 {
             let count = self.count();
-            if values.len() < KEYS {
+            if values.len() < DENSE_KEYS {
                 for from in (index..count).rev() {
                     values[from + 1].store(values[from].load(Relaxed), Relaxed);
                 }
@@ -316,7 +342,7 @@ impl LockedDense<'_> {
         let there = &self.there[usize::from(at) / 64];
         let (values, count) = (self.values(), self.count());
         let index = self.index(values.len(), at);
-        if values.len() < KEYS {
+        if values.len() < DENSE_KEYS {
             for to in index..count - 1 {
                 values[to].store(values[to + 1].load(Relaxed), Relaxed);
             }
@@ -335,7 +361,7 @@ impl LockedDense<'_> {
 mod tests {
     use super::*;
 
-    #[repr(C, align(64))]
+    #[repr(C, align(128))]
     struct Slot([u64; DenseCapacity::ALL.bytes() / 8]);
 
     fn dense_of(slot: &Slot) -> DenseLeaf<'_> {
@@ -398,14 +424,14 @@ mod tests {
         let (small, large) = (Box::new(Slot([0; 264])), Box::new(Slot([0; 264])));
         // SAFETY: the test has both alone.
         let locked = unsafe { dense_of(&small).write(&[0; 8], DenseCapacity::LEAST, 0) };
-        for at in 0..16 {
+        for at in 0..24 {
             assert!(!locked.is_full());
-            locked.set(16 * at, u64::from(at));
+            locked.set(10 * at, u64::from(at));
         }
-        assert!(locked.is_full());
+        assert!(locked.is_full() && !locked.has_all());
         let capacity = DenseCapacity::LEAST.larger();
         assert_eq!(capacity.smaller(), Some(DenseCapacity::LEAST));
-        assert!(!capacity.is_too_much_for(17) && capacity.is_too_much_for(10));
+        assert!(!capacity.is_too_much_for(25) && capacity.is_too_much_for(16));
         // SAFETY: as above.
         let larger = unsafe { dense_of(&large).write(&[0; 8], capacity, 0) };
         larger.take_over(&locked);
@@ -413,8 +439,9 @@ mod tests {
         larger.each(|at, value| all.push((at, value)));
         assert!(
             all.into_iter()
-                .eq((0..16).map(|at| (16 * at, u64::from(at))))
+                .eq((0..24).map(|at| (10 * at, u64::from(at))))
         );
+        assert!(!larger.is_full());
         assert_eq!(
             (DenseCapacity::LEAST.smaller(), capacity.larger().larger()),
             (None, DenseCapacity::ALL)

@@ -56,11 +56,14 @@ impl<'t> Fresh<'t> {
         heat: u16,
         fill: impl FnOnce(&LockedDense<'_>),
     ) -> Self {
-        let (link, address) = (StoredLink::to_dense(base, slot.address()), slot.address());
+        let address = slot.address();
         assert!(slot.bytes() >= capacity.bytes(), "a slot for a dense leaf");
         forget_versions(&slot);
         // SAFETY: as for a pack.
-        fill(&unsafe { DenseLeaf::at(address).write(key, capacity, heat) });
+        let dense = unsafe { DenseLeaf::at(address).write(key, capacity, heat) };
+        fill(&dense);
+        let link = StoredLink::to_dense(base, address, dense.has_all());
+        drop(dense);
         Fresh { slot, link }
     }
 
@@ -151,13 +154,26 @@ impl<'g, R: Reach> FreshInner<'g, R> {
         base: Base<R>,
         kind: Kind,
         prefix: &[u8],
+        pinned: impl Into<Pinned<'g>>,
+    ) -> Self {
+        let new = FreshInner::of(slot, base, kind, !prefix.is_empty(), pinned);
+        new.node.set_prefix(prefix.len(), prefix.iter().copied());
+        new
+    }
+
+    /// A node without entries, and without its prefix yet, if it `has_prefix`.
+    fn of(
+        slot: Slot<'g>,
+        base: Base<R>,
+        kind: Kind,
+        has_prefix: bool,
         _pinned: impl Into<Pinned<'g>>,
     ) -> Self {
-        let link = StoredLink::to_inner(base, slot.address(), kind);
+        let link = StoredLink::to_inner(base, slot.address(), kind, has_prefix);
         assert!(slot.bytes() >= kind.bytes::<R>(), "a slot for this kind");
         forget_versions(&slot);
         // SAFETY: the slot is large enough, aligned as the link requires, and owned by this.
-        let node = unsafe { LockedInner::claim(link, base, prefix) };
+        let node = unsafe { LockedInner::claim(link, base) };
         FreshInner {
             node,
             slot,
@@ -172,8 +188,8 @@ impl<'g, R: Reach> FreshInner<'g, R> {
         old: LockedInner<'g, R>,
         pinned: impl Into<Pinned<'g>>,
     ) -> Self {
-        let mut new = FreshInner::new(slot, base, old.kind(), &[], pinned);
         let (prefix, _) = old.prefix();
+        let mut new = FreshInner::of(slot, base, old.kind(), !prefix.is_empty(), pinned);
         new.node
             .set_prefix(old.prefix_len(), prefix.iter().copied());
         new.take_over(old, None);

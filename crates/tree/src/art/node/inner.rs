@@ -137,20 +137,15 @@ impl<'g, R: Reach> Inner<'g, R> {
     /// # Errors
     /// The node changed.
     #[inline(always)]
-    pub fn child_for(
-        &self,
-        key: &[u8],
-        depth: usize,
-        trusts: &mut bool,
-    ) -> Result<(Link<'g>, usize), Restart> {
+    pub fn child_for(&self, key: &[u8], depth: usize) -> Result<(Link<'g>, usize, bool), Restart> {
         let kind = self.kind();
         // Said of the closure, too, or it would be a function of all callers.
-        let (child, below) = self.get(
+        let (child, below, trusts) = self.get(
             #[inline(always)]
-            |body| body.child_for(kind, key, depth, trusts),
+            |body| body.child_for(kind, key, depth),
         )?;
         // SAFETY: the read is validated.
-        Ok((unsafe { child.alive() }, below))
+        Ok((unsafe { child.alive() }, below, trusts))
     }
 
     /// Where a key goes on from here.

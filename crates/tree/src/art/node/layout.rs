@@ -167,8 +167,14 @@ impl Kind {
             ),
             Kind::N256 => (
                 std::mem::offset_of!(Node256<R>, links),
-                Some(std::mem::offset_of!(Node256<R>, links) + size_of::<R>() * byte),
+                Some(self.entry::<R>(byte as u8)),
             ),
         }
+    }
+
+    /// The offset of the entry for a byte, in a node of 256.
+    #[inline(always)]
+    pub const fn entry<R: Reach>(self, byte: u8) -> usize {
+        std::mem::offset_of!(Node256<R>, links) + size_of::<R>() * byte as usize
     }
 }

@@ -2,13 +2,18 @@
 //!
 //! ```text
 //! leaf:   distance, a multiple of 8    |    100
-//! inner:  distance, a multiple of 32   | kind · 8        N48 and N256: of 64
-//! pack:   distance, a multiple of 64   | 110000
-//! dense leaf:    distance, a multiple of 64   | 111000
+//! inner:  distance, a multiple of 32   | kind · 8        N48: of 64, N256: of 128
+//! N256 without a prefix:                 1011000
+//! pack:   distance, a multiple of 64   |  110000
+//! dense leaf:     a multiple of 128    | 0111000         1111000: it has all its records
 //! ```
 //!
-//! The distance counts from 64 bytes before the arenas, so that 0 is free to mean no link. The two
+//! The distance counts from 128 bytes before the arenas, so that 0 is free to mean no link. The two
 //! lowest bits are always 0 and are not stored: 32 bits reach 16 GiB.
+//!
+//! A link to a node of 256 tells whether it has no prefix: a lookup follows such a [`Direct`] link
+//! without a look at the node's header. A node that gets a prefix later has another link from then
+//! on; the old one, which readers may still have, leads to the same entries.
 //!
 //! A [`StoredLink`] is the form in a node. It has the target's kind and address, and may be out of
 //! date. A [`Link`] can be followed. It comes from a validated read, from a locked node or from its
@@ -21,6 +26,7 @@ use timberline_sync::{Restart, Versioned};
 use timberline_tier::Arenas;
 
 use super::body::Node;
+use super::direct::Direct;
 use super::inner::Inner;
 use super::reach::Reach;
 use super::{DenseLeaf, Leaf, Pack, Terminal};
@@ -28,12 +34,18 @@ use super::{DenseLeaf, Leaf, Pack, Terminal};
 const LEAF: u64 = 0b100;
 const PACK: u64 = 0b11_0000;
 const DENSE: u64 = 0b11_1000;
-/// The tag bit that leaves, packs and dense leaves share; inner nodes lack it.
+/// A dense leaf with a record for each of its keys.
+const FULL: u64 = 0b100_0000 | DENSE;
+/// The bits that tell leaves, packs and dense leaves from each other and from inner nodes.
 const TAG: u64 = DENSE | LEAF;
 /// Tag values that the alignment of inner nodes leaves free.
 const INNER_ALIGN: usize = 32;
-/// The same for large inner nodes, packs and dense leaves.
-pub(super) const WIDE_ALIGN: usize = 64;
+/// The same for nodes of 48, and packs.
+const WIDE_ALIGN: usize = 64;
+/// The same for nodes of 256, and dense leaves.
+pub(super) const MOST_ALIGN: usize = 128;
+/// The tag of a node of 256 without a prefix.
+const DIRECT: u64 = 0b101_1000;
 
 /// The kind of an inner node: its greatest number of children.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
@@ -54,7 +66,8 @@ impl Kind {
     pub(super) const fn align(self) -> usize {
         match self {
             Kind::N3 | Kind::N16 => INNER_ALIGN,
-            Kind::N48 | Kind::N256 => WIDE_ALIGN,
+            Kind::N48 => WIDE_ALIGN,
+            Kind::N256 => MOST_ALIGN,
         }
     }
 
@@ -93,7 +106,7 @@ impl<R> Base<R> {
 
     fn before(start: usize) -> Self {
         Base {
-            start: start - WIDE_ALIGN,
+            start: start - MOST_ALIGN,
             reach: PhantomData,
         }
     }
@@ -118,13 +131,25 @@ impl StoredLink {
         StoredLink(base.distance(address) | LEAF)
     }
 
-    /// The link to an inner node at `address`.
-    pub(super) fn to_inner<R>(base: Base<R>, address: usize, kind: Kind) -> Self {
+    /// The link to an inner node at `address`, which has a prefix or none.
+    pub(super) fn to_inner<R>(base: Base<R>, address: usize, kind: Kind, has_prefix: bool) -> Self {
         assert!(
             address.is_multiple_of(kind.align()),
             "an inner node at {address:#x}"
         );
-        StoredLink(base.distance(address) | (kind as u64) << 3)
+        let tag = match (kind, has_prefix) {
+            (Kind::N256, false) => DIRECT,
+            _ => (kind as u64) << 3,
+        };
+        StoredLink(base.distance(address) | tag)
+    }
+
+    /// The link to an inner node that has a prefix by now.
+    pub(super) fn with_prefix(self) -> Self {
+        match self.is_direct() {
+            true => StoredLink(self.0 & !(MOST_ALIGN as u64 / 2)),
+            false => self,
+        }
     }
 
     /// The link to a pack at `address`.
@@ -133,13 +158,20 @@ impl StoredLink {
         StoredLink(base.distance(address) | PACK)
     }
 
-    /// The link to a dense leaf at `address`.
-    pub(super) fn to_dense<R>(base: Base<R>, address: usize) -> Self {
+    /// The link to a dense leaf at `address`, which has all its records or not.
+    pub(super) fn to_dense<R>(base: Base<R>, address: usize, is_full: bool) -> Self {
         assert!(
-            address.is_multiple_of(WIDE_ALIGN),
+            address.is_multiple_of(MOST_ALIGN),
             "a dense leaf at {address:#x}"
         );
-        StoredLink(base.distance(address) | DENSE)
+        let tag = if is_full { FULL } else { DENSE };
+        StoredLink(base.distance(address) | tag)
+    }
+
+    /// Whether both lead to the same node, whatever they tell of a dense leaf's records.
+    pub(super) fn leads_where(self, other: StoredLink) -> bool {
+        let differ = self.0 ^ other.0;
+        differ == 0 || (self.is_dense() && differ == FULL ^ DENSE)
     }
 
     /// The link of a stored word.
@@ -192,6 +224,18 @@ impl StoredLink {
         self.0 & TAG == DENSE
     }
 
+    /// Whether it leads to a dense leaf with a record for each of its keys.
+    #[inline(always)]
+    pub fn is_full(self) -> bool {
+        self.0 & (FULL | LEAF) == FULL
+    }
+
+    /// Whether it leads to a node of 256 without a prefix.
+    #[inline(always)]
+    fn is_direct(self) -> bool {
+        self.0 & (MOST_ALIGN as u64 - 1) == DIRECT
+    }
+
     /// Whether it leads to a pack or a dense leaf.
     #[inline(always)]
     pub fn is_shared(self) -> bool {
@@ -227,13 +271,23 @@ impl StoredLink {
         Kind::of_bits(self.0 >> 3)
     }
 
+    /// The address of a node of 256 to which a link without a prefix leads.
+    #[inline(always)]
+    pub(super) fn direct_address<R>(self, base: Base<R>) -> usize {
+        base.start + (self.0 - DIRECT) as usize
+    }
+
     /// The target's address.
     #[inline(always)]
     pub fn address<R>(self, base: Base<R>) -> usize {
         let tag = if self.is_leaf() {
             LEAF
+        } else if self.is_dense() {
+            FULL
         } else if self.is_shared() {
-            DENSE
+            PACK
+        } else if self.is_direct() {
+            DIRECT
         } else {
             INNER_ALIGN as u64 - 1
         };
@@ -265,6 +319,12 @@ impl<'g> Link<'g> {
         alive: PhantomData,
     };
 
+    /// The target, if it is a node of 256 without a prefix.
+    #[inline(always)]
+    pub fn direct(self) -> Option<Direct<'g>> {
+        self.is_direct().then_some(Direct::new(InnerLink(self)))
+    }
+
     /// The target, if it is a leaf.
     #[inline(always)]
     pub fn leaf<R>(self, base: Base<R>) -> Option<Leaf<'g>> {
@@ -294,7 +354,7 @@ impl<'g> Link<'g> {
         if !self.is_dense() {
             return None;
         }
-        let address = base.start + (self.0 - DENSE) as usize;
+        let address = base.start + (self.0 & !FULL) as usize;
         // SAFETY: as for a leaf.
         Some(unsafe { DenseLeaf::at(address) })
     }
@@ -348,7 +408,7 @@ impl<'g> InnerLink<'g> {
     /// The target.
     #[inline(always)]
     pub(super) fn node<R: Reach>(self, base: Base<R>) -> &'g Node<R> {
-        let address = base.start + (self.0.0 & !(INNER_ALIGN as u64 - 1)) as usize;
+        let address = self.address(base);
         // SAFETY: links to inner nodes are made of slots in which one was initialized, and this
         // link was validated. All fields are atomics.
         unsafe { &*std::ptr::with_exposed_provenance::<Versioned<_>>(address) }
@@ -376,12 +436,17 @@ mod tests {
         let base = Base::<Near>::before(1 << 40);
         let near = Near(AtomicU32::new(0));
         assert!(near.load().is_none());
-        for distance in [0, 64, 1 << 20, (1 << 34) - 128] {
-            let address = (1 << 40) + distance;
+        for distance in [0, 64, 1 << 20, (1 << 34) - 256] {
+            let address: usize = (1 << 40) + distance;
             for link in [
-                StoredLink::to_dense(base, address),
+                StoredLink::to_dense(base, address.next_multiple_of(MOST_ALIGN), false),
+                StoredLink::to_dense(base, address.next_multiple_of(MOST_ALIGN), true),
                 StoredLink::to_pack(base, address),
             ] {
+                let address = match link.is_dense() {
+                    true => address.next_multiple_of(MOST_ALIGN),
+                    false => address,
+                };
                 assert!(!link.is_leaf() && link.is_shared());
                 assert_eq!(link.is_record(), link.is_pack());
                 assert!(link.is_dense() != link.is_pack());
@@ -389,9 +454,15 @@ mod tests {
                 near.store(link);
                 assert_eq!(near.load(), link);
             }
-            for kind in [Kind::N3, Kind::N16, Kind::N48, Kind::N256] {
-                let address = address + WIDE_ALIGN - kind.align();
-                let link = StoredLink::to_inner(base, address, kind);
+            for (kind, has_prefix) in [Kind::N3, Kind::N16, Kind::N48, Kind::N256]
+                .into_iter()
+                .flat_map(|kind| [(kind, false), (kind, true)])
+            {
+                let address = address.next_multiple_of(kind.align());
+                let link = StoredLink::to_inner(base, address, kind, has_prefix);
+                assert_eq!(link.is_direct(), kind == Kind::N256 && !has_prefix);
+                let other = StoredLink::to_inner(base, address, kind, true);
+                assert_eq!(link.with_prefix(), other);
                 assert!(
                     !link.is_none() && !link.is_leaf() && !link.is_shared() && !link.is_record()
                 );

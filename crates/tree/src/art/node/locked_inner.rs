@@ -49,19 +49,18 @@ impl<'g, R: Reach> LockedInner<'g, R> {
         LockedInner { link, held }
     }
 
-    /// A node without entries, in memory that the caller owns.
+    /// A node without entries, in memory that the caller owns. Its prefix is to be set.
     ///
     /// # Safety
     /// The link leads to a slot for a node of its kind. Its first word is zero, no other thread
     /// knows it, and it is not freed before this is dropped.
-    pub(super) unsafe fn claim(link: StoredLink, base: Base<R>, prefix: &[u8]) -> Self {
+    pub(super) unsafe fn claim(link: StoredLink, base: Base<R>) -> Self {
         // SAFETY: the caller guarantees it.
         let link = unsafe { link.alive() }.inner().expect("an inner node");
         // SAFETY: the caller guarantees it.
         let held = unsafe { link.node(base).claim() };
         let new = LockedInner { link, held };
         new.reset(link.kind());
-        new.set_prefix(prefix.len(), prefix.iter().copied());
         new
     }
 

@@ -33,6 +33,7 @@
 
 mod body;
 mod dense;
+mod direct;
 mod fresh;
 mod guess;
 mod inner;
@@ -49,8 +50,10 @@ mod terminal;
 
 pub use body::{AT_END, Body, LAST, Position, Step, position};
 pub use dense::{
-    DENSE_DEPTH, DENSE_HEAD, DenseCapacity, DenseLeaf, LockedDense, Records, value_offset,
+    DENSE_DEPTH, DENSE_HEAD, DENSE_KEYS, DenseCapacity, DenseLeaf, LockedDense, Records,
+    value_offset,
 };
+pub use direct::Direct;
 pub use fresh::{Fresh, FreshInner, FreshLeaf, Linkable};
 pub use guess::Guess;
 pub use inner::Inner;

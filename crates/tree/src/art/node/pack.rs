@@ -152,6 +152,13 @@ impl PackedRecords {
         usize::from(self.depth.load(Relaxed))
     }
 
+    /// Whether it takes this key as it is, and has room for it.
+    #[inline(always)]
+    pub fn has_room_for(&self, key: u64) -> bool {
+        let same = (self.keys[0].load(Relaxed) ^ key).leading_zeros() as usize / 8;
+        self.count() < PACKED && same >= self.depth()
+    }
+
     /// The index of a key's value, if there is a record.
     #[inline(always)]
     fn cell(&self, key: u64) -> Option<&AtomicU64> {

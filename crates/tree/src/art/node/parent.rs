@@ -4,12 +4,14 @@
 //! to a child of the old one, and retires the nodes that it unlinks. So exactly one link leads to
 //! each node of the tree, and none to a retired one.
 
-use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
+use std::sync::atomic::AtomicU64;
+use std::sync::atomic::Ordering::{Relaxed, Release};
 
 use timberline_sync::epoch::Pinned;
 use timberline_sync::{Exclusive, Restart, Snapshot, Versioned};
 
 use super::body::Position;
+use super::dense::LockedDense;
 use super::fresh::{FreshInner, Linkable};
 use super::inner::Inner;
 use super::link::{Base, Link, StoredLink};
@@ -36,7 +38,7 @@ impl Top {
 
     #[inline(always)]
     fn set(&self, link: StoredLink) {
-        self.link.store(link.word(), Relaxed);
+        self.link.store(link.word(), Release);
     }
 }
 
@@ -130,7 +132,8 @@ impl<'g, R: Reach> LockedParent<'g, R> {
 
     /// Replaces the link, which must be `old`, by one to a new node.
     fn swap(self, old: StoredLink, new: impl Linkable) -> Link<'g> {
-        assert!(self.child() == old, "a node is replaced where it hangs");
+        let child = self.child();
+        assert!(child.leads_where(old), "a node is replaced where it hangs");
         let link = new.keep();
         self.set(link);
         // SAFETY: it is complete, and linked.
@@ -159,6 +162,13 @@ impl<'g, R: Reach> LockedParent<'g, R> {
         let link = self.swap(*old.link(base), new);
         // SAFETY: this parent had the only link to it.
         (link, unsafe { old.retire() })
+    }
+
+    /// Tells those that come here whether a dense leaf has all its records. Unlocks the parent.
+    pub fn tell_full(self, dense: &LockedDense<'_>, base: Base<R>, is_full: bool) {
+        let link = StoredLink::to_dense(base, dense.node().address(), is_full);
+        assert!(self.child().leads_where(link), "it hangs here");
+        self.set(link);
     }
 
     /// Replaces a node by its copy.
@@ -200,7 +210,8 @@ impl<'g, R: Reach> LockedParent<'g, R> {
             self.child() == **old.link(),
             "a node is replaced where it hangs"
         );
-        self.set(*other);
+        // If it is an inner node, its prefix is longer now.
+        self.set(other.with_prefix());
         drop(self);
         // SAFETY: as for `replace_without`.
         unsafe { (old.retire(), last.remove()) }

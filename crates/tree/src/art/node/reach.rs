@@ -1,9 +1,10 @@
 //! How links are stored: the two widths that an inner node's links have.
 
 use std::fmt::Debug;
-use std::sync::atomic::{AtomicU32, AtomicU64, Ordering::Relaxed};
+use std::sync::atomic::Ordering::{Acquire, Relaxed, Release};
+use std::sync::atomic::{AtomicU32, AtomicU64};
 
-use super::link::{StoredLink, WIDE_ALIGN};
+use super::link::{MOST_ALIGN, StoredLink};
 use super::search;
 
 /// How far links reach, which is how wide they are: [`Near`] or [`Far`].
@@ -13,9 +14,11 @@ pub trait Reach: sealed::Sealed + Send + Sync + Debug + 'static {
     /// The most bytes of arenas, all tiers together.
     const SPAN: usize;
 
-    /// The link stored here.
+    /// The link stored here, of which the node's version tells whether it is right.
     fn load(&self) -> StoredLink;
-    /// Stores a link.
+    /// The link stored here. What it leads to is complete.
+    fn load_linked(&self) -> StoredLink;
+    /// Stores a link to something that is complete.
     fn store(&self, link: StoredLink);
 
     /// Which of sixteen links lead anywhere (a bit each).
@@ -45,7 +48,7 @@ mod sealed {
 pub struct Near(pub(super) AtomicU32);
 
 impl Reach for Near {
-    const SPAN: usize = (1 << 34) - WIDE_ALIGN;
+    const SPAN: usize = (1 << 34) - MOST_ALIGN;
 
     #[inline(always)]
     fn load(&self) -> StoredLink {
@@ -53,8 +56,13 @@ impl Reach for Near {
     }
 
     #[inline(always)]
+    fn load_linked(&self) -> StoredLink {
+        StoredLink::from_word(u64::from(self.0.load(Acquire)) << 2)
+    }
+
+    #[inline(always)]
     fn store(&self, link: StoredLink) {
-        self.0.store((link.word() >> 2) as u32, Relaxed);
+        self.0.store((link.word() >> 2) as u32, Release);
     }
 
     #[inline(always)]
@@ -79,7 +87,12 @@ impl Reach for Far {
     }
 
     #[inline(always)]
+    fn load_linked(&self) -> StoredLink {
+        StoredLink::from_word(self.0.load(Acquire))
+    }
+
+    #[inline(always)]
     fn store(&self, link: StoredLink) {
-        self.0.store(link.word(), Relaxed);
+        self.0.store(link.word(), Release);
     }
 }

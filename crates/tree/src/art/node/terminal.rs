@@ -98,13 +98,13 @@ impl<'g> Terminal<'g> {
         }
     }
 
-    /// The link to it.
+    /// The link to it. (Of a dense leaf with all its records, another one may be stored.)
     pub fn link<R>(self, base: Base<R>) -> Link<'g> {
         let address = self.address();
         let link = match self {
             Terminal::Leaf(_) => StoredLink::to_leaf(base, address),
             Terminal::Pack(_) => StoredLink::to_pack(base, address),
-            Terminal::DenseLeaf(_) => StoredLink::to_dense(base, address),
+            Terminal::DenseLeaf(_) => StoredLink::to_dense(base, address, false),
         };
         // SAFETY: it is alive for as long.
         unsafe { link.alive() }
