@@ -26,6 +26,9 @@ use crate::range::Way;
 /// The most links that are taken out of a node at a time.
 const TAKEN: usize = 16;
 
+/// The number of a dense leaf's values that are prefetched where a walk begins.
+const VALUES_AHEAD: usize = 48;
+
 /// Why filling a ring ended.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) enum Filled {
@@ -329,6 +332,20 @@ impl<'g, M: Memory, R: Reach> Walker<'g, M, R> {
         }
     }
 
+    /// Prefetches values of a dense leaf that has all, from the start of the walk on: as many as
+    /// most scans want.
+    fn prefetch_from(&self, link: Link<'g>) {
+        let dense = link.dense(self.tree.base).filter(|_| link.is_full());
+        if let (Some(dense), Some(&[.., at])) = (dense, self.from.key()) {
+            let first = match self.way {
+                Way::Forward => at,
+                Way::Backward => at.saturating_sub(VALUES_AHEAD as u8),
+            };
+            let (first, bytes) = (dense.address() + value_offset(first), 8 * VALUES_AHEAD);
+            self.tree.memory().prefetch(first, bytes);
+        }
+    }
+
     /// Builds the path to the start of the walk. Returns the link there, if the path ends at
     /// records.
     fn seek(&mut self) -> Result<Option<Link<'g>>, Restart> {
@@ -343,6 +360,7 @@ impl<'g, M: Memory, R: Reach> Walker<'g, M, R> {
             if link.is_terminal() {
                 // Not read before its neighbours are prefetched.
                 Self::prefetch(self.tree, link);
+                self.prefetch_from(link);
                 return Ok(Some(link));
             }
             let Some(inner) = link.inner() else {
