@@ -12,7 +12,7 @@ use timberline_placement::Access;
 use timberline_sync::Restart;
 use timberline_sync::epoch::{Guard, Pinned};
 use timberline_sync::shim::pause;
-use timberline_tier::Memory;
+use timberline_tier::{Memory, hint};
 
 use super::Tree;
 use super::descent::Descent;
@@ -299,14 +299,27 @@ impl<'g, M: Memory, const WORDS: usize, H: Represent> Walk<'g, M, WORDS, H> {
             };
             (range, beyond)
         })?;
-        for entry in &entries[start..] {
-            if let Some(Lead::Record(record)) = entry.lead() {
-                // All records now, so that their cache misses overlap.
-                tree.memory().charge_access(record.address(), record.used());
-            }
-        }
         if way == Way::Backward {
             entries[start..].reverse();
+        }
+        // All that hangs below now, so that the cache misses overlap. A layer has two records.
+        let mut layers = self.wanted.div_ceil(2);
+        for lead in entries[start..].iter().filter_map(|entry| entry.lead()) {
+            match lead {
+                Lead::Record(record) => {
+                    hint::prefetch_lines(record.address(), 1);
+                    continue;
+                }
+                Lead::Layer(_) | Lead::Skip(_) if layers == 0 => break,
+                Lead::Layer(root) => tree.prefetch_all(std::ptr::from_ref(root).addr()),
+                Lead::Skip(skip) => hint::prefetch_lines(skip.address(), 1),
+            }
+            layers -= 1;
+        }
+        for entry in &entries[start..] {
+            if let Some(Lead::Record(record)) = entry.lead() {
+                tree.memory().charge_access(record.address(), record.used());
+            }
         }
         let end = entries.len();
         self.tree.note(*leaf, Access::Reuse, self.guard);
