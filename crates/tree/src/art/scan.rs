@@ -178,51 +178,49 @@ impl<M: Memory, R: Reach> Tree<M, R> {
         visit: &mut impl FnMut(&[u8], Loan<'_>) -> ControlFlow<()>,
     ) -> Shown {
         self.memory().charge_access(dense.address(), DENSE_HEAD);
-        let (mut key, mut seen) = (*dense.least(), 0);
+        let (mut key, mut seen, mut values) = (*dense.least(), 0, [0; 64]);
         for group in 0..4 {
             let group = match way {
                 Way::Forward => group,
                 Way::Backward => 3 - group,
             };
-            let (mut left, values) = self.group_of(dense, way, start, group);
-            while left != 0 {
-                let at = match way {
-                    Way::Forward => left.trailing_zeros(),
-                    Way::Backward => left.ilog2(),
-                };
-                left &= !(1 << at);
-                key[DENSE_DEPTH] = 64 * group + at as u8;
-                seen += 1;
-                let flow = visit(&key, dense.lend(values[at as usize]));
-                if flow.is_break() || seen == limit {
-                    return (seen, flow);
+            let mut wanted = start.places_in(dense, way, group);
+            while wanted != 0 {
+                // No more places than records that may be shown.
+                let part = way.next_places(wanted, limit - seen);
+                wanted &= !part;
+                let mut left = self.copy_places(dense, group, part, &mut values);
+                while left != 0 {
+                    let at = way.next_place(left);
+                    left &= !(1 << at);
+                    key[DENSE_DEPTH] = 64 * group + at as u8;
+                    seen += 1;
+                    let flow = visit(&key, dense.lend(values[at as usize]));
+                    if flow.is_break() || seen == limit {
+                        return (seen, flow);
+                    }
                 }
             }
         }
         (seen, ControlFlow::Continue(()))
     }
 
-    /// The records of 64 places of a dense leaf, except those before `start`.
+    /// Copies the records at some of 64 places of a dense leaf. Returns which there are.
     #[inline(always)]
-    fn group_of(
+    fn copy_places(
         &self,
         dense: DenseLeaf<'_>,
-        way: Way,
-        start: Start<'_>,
         group: u8,
-    ) -> (u64, [u64; 64]) {
-        let wanted = start.places_in(dense, way, group);
-        let mut values = [0; 64];
-        if wanted == 0 {
-            return (0, values);
-        }
-        let first = dense.address() + value_offset(64 * group);
-        self.memory().charge_lines(first, size_of_val(&values));
-        let there = self.retry(|| {
-            dense
-                .read_last()
-                .get(|records| records.copy_group(group, wanted, &mut values))
-        });
-        (there, values)
+        wanted: u64,
+        values: &mut [u64; 64],
+    ) -> u64 {
+        let (first, last) = (wanted.trailing_zeros(), wanted.ilog2());
+        let lines = dense.address() + value_offset(64 * group + first as u8);
+        let bytes = (last - first + 1) as usize * size_of::<u64>();
+        self.memory().charge_lines(lines, bytes);
+        self.retry(|| {
+            let snapshot = dense.read_last();
+            snapshot.get(|records| records.copy_group(group, wanted, values))
+        })
     }
 }

@@ -32,6 +32,30 @@ impl Way {
         })
     }
 
+    /// The next of some places, a bit each; there is one.
+    #[inline(always)]
+    pub fn next_place(self, places: u64) -> u32 {
+        match self {
+            Way::Forward => places.trailing_zeros(),
+            Way::Backward => places.ilog2(),
+        }
+    }
+
+    /// The next of some places, of as many in a row as `most` or a few less; there is one.
+    #[inline(always)]
+    pub fn next_places(self, places: u64, most: usize) -> u64 {
+        let row: u64 = match most {
+            64.. => !0,
+            most => (1 << most.max(1)) - 1,
+        };
+        let next = self.next_place(places);
+        places
+            & match self {
+                Way::Forward => row << next,
+                Way::Backward => row.reverse_bits() >> (63 - next),
+            }
+    }
+
     /// The last key that a terminal node holds, or may hold.
     pub fn last_of(self, terminal: Terminal<'_>) -> TerminalKey<'_> {
         match self {
@@ -106,6 +130,37 @@ impl<'k> Start<'k> {
         match self {
             Start::After(_) => passed,
             _ => passed | own,
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn places_are_taken_in_the_order_of_the_walk() {
+        for places in [1 << 63, 1, !0, 0xf0f0, 1 << 40 | 1 << 3] {
+            for way in [Way::Forward, Way::Backward] {
+                for most in [1, 3, 63, 64, 500] {
+                    let (mut left, mut taken) = (places, Vec::new());
+                    while left != 0 {
+                        let mut part = way.next_places(left, most);
+                        assert!(part & !left == 0 && part.count_ones() as usize <= most);
+                        left &= !part;
+                        while part != 0 {
+                            let at = way.next_place(part);
+                            taken.push(at);
+                            part &= !(1 << at);
+                        }
+                    }
+                    let mut all: Vec<u32> = (0..64).filter(|at| places >> at & 1 != 0).collect();
+                    if way == Way::Backward {
+                        all.reverse();
+                    }
+                    assert_eq!(taken, all, "{places:#x}, {most} at a time");
+                }
+            }
         }
     }
 }

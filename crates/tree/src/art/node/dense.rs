@@ -279,6 +279,19 @@ impl Records {
         let there = self.there[usize::from(group) % 4].load(Relaxed);
         let cells = self.values();
         let packed = cells.len() < DENSE_KEYS;
+        if !packed && there & wanted == wanted && wanted != 0 {
+            let places = wanted.trailing_zeros() as usize..64 - wanted.leading_zeros() as usize;
+            let cells = cells.get(64 * usize::from(group)..).unwrap_or(&[]);
+            for (value, cell) in values
+                .iter_mut()
+                .zip(cells)
+                .take(places.end)
+                .skip(places.start)
+            {
+                *value = cell.load(Relaxed);
+            }
+            return wanted;
+        }
         let mut rank = match packed {
             true => self.rank(64 * group),
             false => 0,
