@@ -2,7 +2,7 @@
 //!
 //! From the root down to the last node of 256 without a prefix, a descent reads no versions, and of
 //! each node nothing but the entry: [`Direct`] tells why it may. In a large tree that is all the
-//! way to the leaf. So a lookup takes half of the instructions, and a line less of each node; as
+//! way to the leaf. There a lookup takes half of the instructions, and a line less of each node; as
 //! it is short, a CPU has begun with the next lookup or two while it waits for this one's leaf.
 //!
 //! Below, a step follows the protocol in [`timberline_sync::version`]: child's link from the
