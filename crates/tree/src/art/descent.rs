@@ -9,7 +9,7 @@ use timberline_sync::shim::pause;
 use timberline_tier::Memory;
 use timberline_tier::hint::{self, LINE};
 
-use super::find::{Below, Cursor};
+use super::find::{Cursor, Top};
 use super::node::{
     Direct, Inner, InnerLink, Leaf, Link, PACK_BYTES, Reach, Terminal, leaf_bytes, value_offset,
 };
@@ -62,8 +62,8 @@ impl<'t, B: AsRef<[u8]>, M: Memory, R: Reach> Descent<'t, B, M, R> {
                     return self.advance_directly(direct, 0);
                 }
                 match tree.enter_top(link, key, parent)? {
-                    Below::Inner(node) => (node, 0),
-                    Below::End(end) => return Ok(Poll::Ready(end.ok())),
+                    Top::Inner(node) => (node, 0),
+                    Top::End(end) => return Ok(Poll::Ready(end.ok())),
                 }
             }
             Next::Direct(direct, depth) => return self.advance_directly(direct, depth),
@@ -107,7 +107,7 @@ impl<'t, B: AsRef<[u8]>, M: Memory, R: Reach> Descent<'t, B, M, R> {
         if let Some(&byte) = key.get(depth) {
             tree.charge_direct(direct, byte);
             let child = direct.child(tree.base, byte);
-            if child.inner().is_none() || child.direct().is_some() {
+            if !child.needs_versions() {
                 tree.prefetch(child, key, depth + 1);
                 return Ok(self.go_to(child, depth + 1, None));
             }

@@ -82,7 +82,7 @@ impl Passed {
 pub type Found<'t, R> = Result<Cursor<'t>, Miss<'t, R>>;
 
 /// The topmost inner node, or the end of a descent without one.
-pub enum Below<'t, R> {
+pub enum Top<'t, R> {
     Inner(Inner<'t, R>),
     End(Found<'t, R>),
 }
@@ -105,8 +105,8 @@ impl<M: Memory, R: Reach> Tree<M, R> {
             return self.dive(direct, way, key, end);
         }
         match self.enter_top(link, key, parent)? {
-            Below::Inner(node) => self.find_below::<true, T>(node, way, key, end),
-            Below::End(found) => Ok(end(found)),
+            Top::Inner(node) => self.find_below::<true, T>(node, way, key, end),
+            Top::End(found) => Ok(end(found)),
         }
     }
 
@@ -261,19 +261,19 @@ impl<M: Memory, R: Reach> Tree<M, R> {
         link: Link<'g>,
         key: &[u8],
         parent: Parent<'g, R>,
-    ) -> Result<Below<'g, R>, Restart> {
+    ) -> Result<Top<'g, R>, Restart> {
         if let Some(leaf) = link.leaf(self.base) {
             let end = self.arrive(leaf, key);
-            return Ok(Below::End(end.ok_or(Miss::Elsewhere)));
+            return Ok(Top::End(end.ok_or(Miss::Elsewhere)));
         }
         if let Some(shared) = link.shared(self.base) {
             let end = self.look_in(shared, key, || parent.validate())?;
-            return Ok(Below::End(end));
+            return Ok(Top::End(end));
         }
         let Some(link) = link.inner() else {
-            return Ok(Below::End(Err(Miss::Elsewhere)));
+            return Ok(Top::End(Err(Miss::Elsewhere)));
         };
-        Ok(Below::Inner(self.enter(link, &parent)?))
+        Ok(Top::Inner(self.enter(link, &parent)?))
     }
 
     /// The leaf, if it has this key.

@@ -74,7 +74,7 @@ impl<'t, B: AsRef<[u8]>, R: Reach> Asked<'t, B, R> {
             if child.is_none() {
                 return Ok(Poll::Ready(None));
             }
-            if child.is_terminal() || child.direct().is_some() {
+            if !child.needs_versions() {
                 self.depth += 1;
                 tree.prefetch(child, key, self.depth);
                 (self.parent, self.child) = (None, child);

@@ -339,7 +339,7 @@ impl<'g, M: Memory, R: Reach> Walker<'g, M, R> {
         if let (Some(dense), Some(&[.., at])) = (dense, self.from.key()) {
             let first = match self.way {
                 Way::Forward => at,
-                Way::Backward => at.saturating_sub(VALUES_AHEAD as u8),
+                Way::Backward => at.saturating_sub(VALUES_AHEAD as u8 - 1),
             };
             let (first, bytes) = (dense.address() + value_offset(first), 8 * VALUES_AHEAD);
             self.tree.memory().prefetch(first, bytes);

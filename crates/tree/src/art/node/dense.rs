@@ -15,8 +15,7 @@
 //! same locks. A reader may still have the former one: then it finds, where the record was, the
 //! last value that it had, which was the record's since the read began; or a value that is just
 //! being inserted there, which is the record's from then on, as no other reader passes the leaf's
-//! lock.
-//! (A lookup compares no key then: it has come by the leaf's seven bytes.)
+//! lock. (A lookup compares no key then: it has come by the leaf's seven bytes.)
 //!
 //! The keys that a dense leaf covers never change, nor does its capacity. The version guards
 //! everything else, as in an inner node. Dense leaves hold only words, with keys of eight bytes.
@@ -28,6 +27,7 @@ use timberline_sync::Versioned;
 use timberline_sync::shim::step;
 
 use super::guess::Guess;
+use super::link::MOST_ALIGN;
 use super::shared::{LockedShared, Shared};
 use crate::value::Loan;
 
@@ -151,7 +151,7 @@ impl<'g> DenseLeaf<'g> {
 
     /// The least key of a dense leaf, if there is one there.
     pub fn probe(guess: &Guess<'_>) -> Option<[u8; 8]> {
-        if !guess.address.is_multiple_of(64) || !guess.has(DENSE_HEAD) {
+        if !guess.address.is_multiple_of(MOST_ALIGN) || !guess.has(DENSE_HEAD) {
             return None;
         }
         let least = guess.address + size_of::<u64>();

@@ -46,6 +46,8 @@ const WIDE_ALIGN: usize = 64;
 pub(super) const MOST_ALIGN: usize = 128;
 /// The tag of a node of 256 without a prefix.
 const DIRECT: u64 = 0b101_1000;
+/// The tag of one with a prefix.
+const PREFIXED: u64 = Kind::N256.tag();
 
 /// The kind of an inner node: its greatest number of children.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
@@ -69,6 +71,11 @@ impl Kind {
             Kind::N48 => WIDE_ALIGN,
             Kind::N256 => MOST_ALIGN,
         }
+    }
+
+    /// The tag in links to nodes of this kind.
+    const fn tag(self) -> u64 {
+        (self as u64) << 3
     }
 
     #[inline(always)]
@@ -139,7 +146,7 @@ impl StoredLink {
         );
         let tag = match (kind, has_prefix) {
             (Kind::N256, false) => DIRECT,
-            _ => (kind as u64) << 3,
+            _ => kind.tag(),
         };
         StoredLink(base.distance(address) | tag)
     }
@@ -147,7 +154,7 @@ impl StoredLink {
     /// The link to an inner node that has a prefix by now.
     pub(super) fn with_prefix(self) -> Self {
         match self.is_direct() {
-            true => StoredLink(self.0 & !(MOST_ALIGN as u64 / 2)),
+            true => StoredLink(self.0 - DIRECT + PREFIXED),
             false => self,
         }
     }
@@ -234,6 +241,12 @@ impl StoredLink {
     #[inline(always)]
     fn is_direct(self) -> bool {
         self.0 & (MOST_ALIGN as u64 - 1) == DIRECT
+    }
+
+    /// Whether it leads to an inner node that is read at a version, below a parent that is.
+    #[inline(always)]
+    pub fn needs_versions(self) -> bool {
+        !self.is_none() && !self.is_terminal() && !self.is_direct()
     }
 
     /// Whether it leads to a pack or a dense leaf.

@@ -4,8 +4,7 @@
 //! to a child of the old one, and retires the nodes that it unlinks. So exactly one link leads to
 //! each node of the tree, and none to a retired one.
 
-use std::sync::atomic::AtomicU64;
-use std::sync::atomic::Ordering::{Relaxed, Release};
+use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 
 use timberline_sync::epoch::Pinned;
 use timberline_sync::{Exclusive, Restart, Snapshot, Versioned};
@@ -38,7 +37,7 @@ impl Top {
 
     #[inline(always)]
     fn set(&self, link: StoredLink) {
-        self.link.store(link.word(), Release);
+        self.link.store(link.word(), Relaxed);
     }
 }
 
