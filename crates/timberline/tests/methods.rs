@@ -23,6 +23,7 @@ enum Op {
     Retain(u8),
     RemoveRange(u8, u8, bool),
     Extend(Vec<(u8, u8)>),
+    InsertMany(Vec<(u8, u8)>),
     Ends,
 }
 
@@ -39,6 +40,7 @@ fn op() -> impl Strategy<Value = Op> {
         value().prop_map(Op::Retain),
         (key(), key(), any::<bool>()).prop_map(|(k, l, b)| Op::RemoveRange(k, l, b)),
         vec((key(), value()), 0..30).prop_map(Op::Extend),
+        vec((key(), value()), 0..50).prop_map(Op::InsertMany),
         Just(Op::Ends),
     ]
 }
@@ -156,6 +158,13 @@ macro_rules! methods_of {
                                 (&map).extend(records.clone());
                                 model.extend(records);
                             }
+                            Op::InsertMany(records) => {
+                                let records = records.iter().map(|&(k, v)| (key(k), value(v)));
+                                let before = model.len();
+                                let new = map.insert_many(records.clone());
+                                model.extend(records);
+                                prop_assert_eq!(new, Ok(model.len() - before));
+                            }
                             Op::Ends => {
                                 let shown = |(key, value): (&$key, &$value)| (key.clone(), value.clone());
                                 let first = model.first_key_value().map(shown);
@@ -191,6 +200,25 @@ methods_of! {
     masstree_of_wide_integers: Masstree<i128, String>;
     masstree_of_strings: Masstree<String, [u8; 3]>;
     masstree_of_tuples: Masstree<(String, i8), Vec<u8>>;
+}
+
+/// Of many records, those before one that is refused are in, and none after it.
+#[test]
+fn many_inserts_end_at_the_first_that_is_refused() {
+    let long = "x".repeat(70_000);
+    for refused in [0, 15, 16, 40] {
+        let map = Art::<str, u64>::new();
+        let key = |n: u64| {
+            if n == refused {
+                long.clone()
+            } else {
+                format!("{n:02}")
+            }
+        };
+        let error = map.insert_many((0..50).map(|n| (key(n), n))).unwrap_err();
+        assert_eq!(error, Error::KeyTooLong(70_000).at(refused as usize));
+        assert!(map.values().eq(0..refused));
+    }
 }
 
 /// A closure that waits for its own call's lock would wait forever.

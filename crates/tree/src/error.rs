@@ -33,7 +33,7 @@ pub enum Error {
     ValueTooLong(usize),
     /// The record has no greater key than the one before.
     Unsorted,
-    /// A bulk load ended early, for this reason. All records before are in.
+    /// A bulk load or `insert_many` ended early, for this reason. All records before are in.
     Record {
         /// The record's position in the input, from 0.
         position: usize,
@@ -47,7 +47,7 @@ pub enum Error {
 }
 
 impl Error {
-    /// The error of a bulk load whose record at this position was not inserted.
+    /// The error of many inserts, whose record at this position was not inserted.
     #[cold]
     pub fn at(self, position: usize) -> Error {
         let error = Box::new(self);

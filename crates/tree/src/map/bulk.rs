@@ -1,5 +1,5 @@
-//! Many records at once: keys, values, removal. None of these methods is atomic as a whole; each
-//! record is read or removed atomically, as by a method for one record.
+//! Many records at once: keys, values, insertion, removal. None of these methods is atomic as a
+//! whole; each record is read, inserted or removed atomically, as by a method for one record.
 //!
 //! There is no `append` and no `split_off`: the standard library's move subtrees from one map to
 //! another, which takes exclusive access to both, and here nodes belong to the memory and the
@@ -7,8 +7,11 @@
 
 use std::borrow::Borrow;
 
+use smallvec::SmallVec;
+
 use super::{Core, Map};
-use crate::{Key, KeyRange, Value};
+use crate::traverse::DEPTH;
+use crate::{Error, Key, KeyRange, Value};
 
 impl<T: Core<K, V>, K: Key + ?Sized, V: Value> Map<T, K, V> {
     /// All keys, in order, from either end. As [`iter`](Self::iter), it copies the values too.
@@ -29,6 +32,49 @@ impl<T: Core<K, V>, K: Key + ?Sized, V: Value> Map<T, K, V> {
     /// ```
     pub fn values(&self) -> impl DoubleEndedIterator<Item = V> + use<T, K, V> {
         self.iter().map(|(_, value)| value)
+    }
+
+    /// Inserts records, or replaces the values of existing ones, in the order of the input. Returns
+    /// the number of new ones. Each insert is linearizable on its own.
+    ///
+    /// Faster than as many calls of [`insert`](Map::insert) in an `Art` or a `Masstree` that the
+    /// CPU's caches don't hold: for [`DEPTH`] records at a time, the cache misses on the way to
+    /// their places overlap. For sorted input, see [`bulk_load`](Map::bulk_load).
+    ///
+    /// ```
+    /// let map: timberline::Art<str, u64> = [("a", 1)].into();
+    /// assert_eq!(map.insert_many([("b", 2), ("a", 3), ("c", 4)])?, 2);
+    /// assert_eq!(map.values().collect::<Vec<_>>(), [3, 2, 4]);
+    /// # Ok::<(), timberline::Error>(())
+    /// ```
+    ///
+    /// # Errors
+    /// [`Error::Record`]: a key or a value is too long, or memory is used up. The records before
+    /// it have been inserted.
+    pub fn insert_many<Q: Borrow<K::Borrowed>>(
+        &self,
+        records: impl IntoIterator<Item = (Q, V)>,
+    ) -> Result<usize, Error> {
+        let mut records = records.into_iter();
+        let (mut keys, mut values) = (SmallVec::<[Q; DEPTH]>::new(), SmallVec::<[V; DEPTH]>::new());
+        let (mut position, mut new) = (0, 0);
+        loop {
+            for (key, value) in records.by_ref().take(DEPTH) {
+                keys.push(key);
+                values.push(value);
+            }
+            if keys.is_empty() {
+                return Ok(new);
+            }
+            if keys.len() > 1 {
+                self.tree.approach_each(&keys);
+            }
+            for (key, value) in keys.drain(..).zip(values.drain(..)) {
+                let before = self.insert(key.borrow(), value.lend());
+                new += usize::from(before.map_err(|error| error.at(position))?.is_none());
+                position += 1;
+            }
+        }
     }
 
     /// Removes the records for which `keep` returns false. O(n), beside other threads: a record is

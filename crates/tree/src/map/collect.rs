@@ -9,7 +9,7 @@ use crate::{Key, Value};
 impl<T: Core<K, V>, K: Key + ?Sized, V: Value, Q: Borrow<K::Borrowed>> Extend<(Q, V)>
     for &Map<T, K, V>
 {
-    /// Inserts all records.
+    /// Inserts all records, as [`insert_many`](Map::insert_many) does.
     ///
     /// ```
     /// let map: timberline::BTree<u64, u64> = [(1, 1), (2, 4)].into();
@@ -21,10 +21,8 @@ impl<T: Core<K, V>, K: Key + ?Sized, V: Value, Q: Borrow<K::Borrowed>> Extend<(Q
     /// # Panics
     /// One can't be inserted: [`insert`](Map::insert) says why.
     fn extend<I: IntoIterator<Item = (Q, V)>>(&mut self, records: I) {
-        for (key, value) in records {
-            if let Err(error) = self.insert(key.borrow(), value.lend()) {
-                panic!("a map is extended: {error}");
-            }
+        if let Err(error) = self.insert_many(records) {
+            panic!("a map is extended: {error}");
         }
     }
 }

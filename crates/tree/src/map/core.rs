@@ -40,6 +40,10 @@ pub trait Core<K: Key + ?Sized, V: Value>: Placed + Sized + 'static {
         found: impl FnMut(usize, Option<Loan<'_>>),
     );
 
+    /// Brings what inserts of these keys read into the CPU's caches, with overlapping cache misses,
+    /// where that makes them faster.
+    fn approach_each<Q: Borrow<K::Borrowed>>(&self, keys: &[Q]);
+
     /// As [`get`](Self::get), yielding at each node.
     fn get_async<'k, R>(
         &'k self,

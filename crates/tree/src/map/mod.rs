@@ -12,7 +12,7 @@
 //! | `bytes.rs` | trees of byte strings, and the methods that only their maps have |
 //! | `inspect.rs` | sizes, limits and parts of a map |
 //! | `entry.rs` | changes that depend on whether a record is present |
-//! | `bulk.rs` | many records: keys, values, removal |
+//! | `bulk.rs` | many records: keys, values, insertion, removal |
 //! | `collect.rs` | the standard library's traits of collections |
 //! | `serde.rs` | serde's traits |
 
