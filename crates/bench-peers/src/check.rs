@@ -1,8 +1,8 @@
 //! Correctness checks of a subject before it is timed: a fast wrong answer is worth nothing.
 //!
 //! First random operations on one thread against the standard library's map, then two threads that
-//! insert concurrently. The checks do only what the workloads do: inserted keys are new, updated
-//! keys exist.
+//! insert concurrently, one by one and many a call. The checks do only what the workloads do:
+//! inserted keys are new, updated keys exist.
 
 use std::collections::BTreeMap;
 use std::ops::Bound::{Included, Unbounded};
@@ -31,7 +31,7 @@ pub fn check<I: Index<T::Key>, T: Keys>(keys: &T, seed: u64) -> Result<(), Strin
     let mut model = BTreeMap::new();
     alone(&index, keys, &mut model, seed)?;
     side_by_side(&index, keys)?;
-    for id in IDS..IDS + 2 * SHARE {
+    for id in IDS..IDS + 4 * SHARE {
         model.insert(T::bytes(one(keys, id).key(0)), (id, id));
     }
     whole(&index, keys, &model)
@@ -127,7 +127,17 @@ fn side_by_side<I: Index<T::Key>, T: Keys>(index: &I, keys: &T) -> Result<(), St
                 ));
             }
         }
-        Ok(())
+        let ids = (2 * SHARE..4 * SHARE).map(|nth| IDS + nth);
+        let ids: Vec<_> = ids.filter(|id| id % 2 == thread).collect();
+        let mut block = T::Block::default();
+        for &id in &ids {
+            keys.push(&mut block, id);
+        }
+        let records = ids.iter().enumerate();
+        match index.insert_many(records.map(|(at, &id)| (block.key(at), id))) {
+            true => Ok(()),
+            false => Err(format!("thread {thread}: insert of many refused an id")),
+        }
     };
     std::thread::scope(|scope| {
         let threads = [0, 1].map(|thread| {

@@ -20,7 +20,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::keys::{Keys, Kind, Strings, Words};
 use crate::memory::Pages;
-use crate::rows::LOAD;
+use crate::rows::{LOAD, LOAD_MANY};
 use crate::subjects::named;
 use crate::worker::{Setup, Step, Subject};
 
@@ -66,6 +66,7 @@ pub fn serve(order: &str) -> Result<(), String> {
             (Err(why), _) => Err(why.clone()),
             (Ok(subject), CHECK) => subject.check().map(|()| Step::default()),
             (Ok(subject), LOAD) => subject.load(),
+            (Ok(subject), LOAD_MANY) => subject.load_many(),
             (Ok(subject), name) => subject.run(name, order.warm, order.length),
         };
         let text = serde_json::to_string(&answer).expect("plain figures and strings");

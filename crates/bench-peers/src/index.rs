@@ -25,6 +25,16 @@ pub trait Index<K: ?Sized>: Clone + Send + Sized + 'static {
     /// Inserts a record with a new key. `false` if the map refuses.
     fn insert(&self, key: &K, value: u64) -> bool;
 
+    /// Inserts records with new keys, in no order, in the fastest way the map offers. `false` if it
+    /// refuses one. By default one by one.
+    #[inline]
+    fn insert_many<'k>(&self, mut records: impl Iterator<Item = (&'k K, u64)>) -> bool
+    where
+        K: 'k,
+    {
+        records.all(|(key, value)| self.insert(key, value))
+    }
+
     fn get(&self, key: &K) -> Option<u64>;
 
     /// Replaces the value of an existing key. `false` if the map does not find it. By default an

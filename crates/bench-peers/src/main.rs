@@ -43,8 +43,8 @@ use crate::subjects::Side;
 #[command(name = "bench-peers", version, max_term_width = 100)]
 struct Args {
     /// Rows: KEYS or KEYS/WORKLOAD. KEYS: random, dense, uuid4, uuid7, urls, words; u64, strings,
-    /// all. WORKLOAD: load, uniform, zipf, updates, scans, latest; or one of `timberline bench`,
-    /// with `:uniform` behind it for uniform requests
+    /// all. WORKLOAD: load, uniform, zipf, updates, scans, latest, load-many; or one of
+    /// `timberline bench`, with `:uniform` behind it for uniform requests
     #[arg(
         long,
         value_delimiter = ',',

@@ -27,12 +27,14 @@ use timberline_tree::{Art, BTree, Masstree};
 use crate::index::{BigEndian, Index, LONGEST_SCAN, Owned, Scanned, Setting};
 
 /// Implements [`Index`] for a handle: its generics, its key type, and an expression for each
-/// operation. Without `update`, an insert replaces.
+/// operation. Without `update`, an insert replaces; without `insert_many`, records are inserted one
+/// by one.
 macro_rules! subject {
     (
         [$($generics:tt)*] $handle:ty: Index<$key:ty>, $(const $name:ident = $value:expr;)?
         new |$setting:pat_param| $new:expr;
         insert |$at:ident, $insert_key:pat_param, $inserted:pat_param| $insert:expr;
+        $(insert_many |$into:ident, $records:pat_param| $insert_many:expr;)?
         get |$from:ident, $get_key:pat_param| $get:expr;
         $(update |$in:ident, $update_key:pat_param, $updated:pat_param| $update:expr;)?
         scan |$of:ident, $first:pat_param, $limit:pat_param| $scan:expr;
@@ -49,6 +51,12 @@ macro_rules! subject {
                 let $at = self;
                 $insert
             }
+
+            $(#[inline]
+            fn insert_many<'k>(&self, $records: impl Iterator<Item = (&'k $key, u64)>) -> bool {
+                let $into = self;
+                $insert_many
+            })?
 
             #[inline]
             fn get(&self, $get_key: &$key) -> Option<u64> {
@@ -100,6 +108,7 @@ macro_rules! ours {
                 builder.build().map(InTiers).map_err(|error| error.to_string())
             };
             insert |map, key, value| Index::insert(&map.0, key, value);
+            insert_many |map, records| Index::insert_many(&map.0, records);
             get |map, key| Index::get(&map.0, key);
             update |map, key, value| Index::update(&map.0, key, value);
             scan |map, from, limit| Index::scan(&map.0, from, limit);
@@ -108,6 +117,7 @@ macro_rules! ours {
             [] $map<$key, u64>: Index<$key>,
             new |_| Ok($map::new());
             insert |map, key, value| $map::insert(map, key, value).is_ok();
+            insert_many |map, records| $map::insert_many(map, records).is_ok();
             get |map, key| $map::get(map, key);
             update |map, key, value| $map::update(map, key, value).is_some();
             scan |map, from, limit| {

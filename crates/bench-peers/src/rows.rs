@@ -9,6 +9,8 @@ use crate::keys::Kind;
 
 /// The workload that measures loading. It always runs, and is reported if it was asked for.
 pub const LOAD: &str = "load";
+/// The workload that loads another map, in blocks of many records. It runs last.
+pub const LOAD_MANY: &str = "load-many";
 
 /// The workloads of a whole comparison by name, in execution order: those with inserts come last,
 /// so that the others run on maps of the same size.
@@ -34,7 +36,7 @@ pub fn workload(name: &str) -> Result<Workload, String> {
     };
     let known = Workload::parse(name).map_err(|error| {
         let named: Vec<_> = NAMED.iter().map(|(name, _)| *name).collect();
-        format!("{error}; also load, {}", named.join(", "))
+        format!("{error}; also {LOAD}, {LOAD_MANY}, {}", named.join(", "))
     })?;
     Ok(match uniform {
         true => known.with_distribution(Distribution::Uniform),
@@ -71,7 +73,7 @@ pub fn rows(asked: &[String]) -> Result<Rows, String> {
                 "--rows {row}: unknown keys `{keys}`; possible: {possible}, u64, strings, all"
             ));
         }
-        if let Some(name) = name.filter(|name| *name != LOAD) {
+        if let Some(name) = name.filter(|name| ![LOAD, LOAD_MANY].contains(name)) {
             workload(name).map_err(|error| format!("--rows {row}: {error}"))?;
         }
         for kind in kinds {
@@ -81,6 +83,7 @@ pub fn rows(asked: &[String]) -> Result<Rows, String> {
                 None => {
                     names.push(LOAD.into());
                     names.extend(NAMED.iter().map(|(name, _)| name.to_string()));
+                    names.push(LOAD_MANY.into());
                 }
             }
         }
@@ -95,6 +98,7 @@ pub fn rows(asked: &[String]) -> Result<Rows, String> {
 fn inserts(name: &str) -> u8 {
     match workload(name) {
         Ok(workload) => workload.mix().insert,
+        Err(_) if name == LOAD_MANY => u8::MAX,
         Err(_) => 0,
     }
 }
@@ -124,15 +128,15 @@ mod tests {
 
     #[test]
     fn rows_are_kinds_of_keys_with_all_workloads_or_some() {
-        let all = "load uniform zipf updates scans latest";
+        let all = "load uniform zipf updates scans latest load-many";
         assert_eq!(of("dense"), Ok(format!("dense: {all}")));
         assert_eq!(
             of("u64,urls/scans"),
             Ok(format!("random: {all}; dense: {all}; urls: scans"))
         );
         assert_eq!(
-            of("words/latest,words/ycsb-b,words/load,words/ycsb-b:uniform,words/load").unwrap(),
-            "words: load ycsb-b ycsb-b:uniform latest",
+            of("words/latest,words/load-many,words/ycsb-b,words/load,words/ycsb-b:uniform,words/load").unwrap(),
+            "words: load ycsb-b ycsb-b:uniform latest load-many",
             "what inserts comes last, and each once"
         );
         assert_eq!(rows(&["all".into()]).unwrap().len(), 6);

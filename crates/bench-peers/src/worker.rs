@@ -20,13 +20,15 @@ use timberline_bench::workload::{KeySpace, Op, load_order};
 use crate::check::check;
 use crate::index::{Index, Setting};
 use crate::keys::{Block, Keys, scatter};
-use crate::memory::Resident;
+use crate::memory::{Resident, have_ready};
 use crate::rows::workload;
 
 /// Requests prepared at once.
 const BLOCK: usize = 128;
 /// Interval at which single requests are timed, for the percentiles.
 const TIMED: usize = 64;
+/// Memory that is made ready for each record to load, bytes: what most maps take.
+const RECORD: usize = 100;
 /// The bits of a value that updates change.
 const CHANGED: u64 = 0xff;
 
@@ -53,6 +55,14 @@ pub struct Setup<T> {
     pub seed: u64,
 }
 
+impl<T: Keys> Setup<T> {
+    fn setting(&self) -> Setting {
+        Setting {
+            longest_key: self.keys.longest(),
+        }
+    }
+}
+
 /// A subject, whatever the type of its map.
 pub trait Subject {
     /// Checks a fresh map of this type.
@@ -66,6 +76,12 @@ pub trait Subject {
     /// # Errors
     /// The map refused a record.
     fn load(&mut self) -> Result<Step, String>;
+
+    /// Loads all records into another map, many a call where the map has such a call.
+    ///
+    /// # Errors
+    /// The map refused a record, or there is none.
+    fn load_many(&self) -> Result<Step, String>;
 
     /// Runs a workload: unmeasured for `warm`, then measured for `length`.
     ///
@@ -83,6 +99,14 @@ pub struct PeerMap<I, T> {
     before: Resident,
 }
 
+/// How a thread executes the requests of a block.
+#[derive(Clone, Copy, PartialEq)]
+enum Way {
+    Single,
+    /// All are inserts, which are one call.
+    Together,
+}
+
 const WARMING: u8 = 0;
 const MEASURING: u8 = 1;
 const OVER: u8 = 2;
@@ -94,20 +118,41 @@ impl<I: Index<T::Key>, T: Keys> PeerMap<I, T> {
     /// One line that says why there is none.
     pub fn make(setup: Setup<T>) -> Result<Box<dyn Subject>, String> {
         let before = Resident::now();
-        let setting = Setting {
-            longest_key: setup.keys.longest(),
-        };
         Ok(Box::new(PeerMap {
-            index: I::new(&setting)?,
+            index: I::new(&setup.setting())?,
             ids: setup.records,
             setup,
             before,
         }))
     }
 
+    /// Loads all records into an empty map.
+    fn load_into(&self, index: &I, way: Way) -> Result<Step, String> {
+        let Setup {
+            records,
+            threads,
+            seed,
+            ..
+        } = self.setup;
+        let source = |thread| {
+            let mut order = load_order(records, seed, thread, threads);
+            move || order.next().map(|id| (Op::Insert, id))
+        };
+        let sources = (0..threads).map(source).collect();
+        have_ready(records as usize * RECORD);
+        let parts = self.execute(index, way, sources, &AtomicU8::new(MEASURING), || ())?;
+        let step = Step::of(&parts);
+        Ok(Step {
+            ops_per_s: records as f64 / step.seconds,
+            ..step
+        })
+    }
+
     /// Runs `next` of each thread in blocks until it gives no request; `phase` tells what to time.
     fn execute<S: FnMut() -> Option<(Op, u64)> + Send>(
         &self,
+        index: &I,
+        way: Way,
         sources: Vec<S>,
         phase: &AtomicU8,
         meanwhile: impl FnOnce(),
@@ -135,12 +180,15 @@ impl<I: Index<T::Key>, T: Keys> PeerMap<I, T> {
                 if requests.is_empty() {
                     return part;
                 }
-                part.block(&index, &requests, &keys, phase != WARMING);
+                match way {
+                    Way::Single => part.block(&index, &requests, &keys, phase != WARMING),
+                    Way::Together => part.inserts(&index, &requests, &keys),
+                }
             }
         };
         let parts: Vec<Part> = std::thread::scope(|scope| {
             let threads = sources.into_iter().map(|next| {
-                let (index, work) = (self.index.clone(), &work);
+                let (index, work) = (index.clone(), &work);
                 scope.spawn(move || work(index, next))
             });
             let threads: Vec<_> = threads.collect();
@@ -165,24 +213,14 @@ impl<I: Index<T::Key>, T: Keys> Subject for PeerMap<I, T> {
     }
 
     fn load(&mut self) -> Result<Step, String> {
-        let Setup {
-            records,
-            threads,
-            seed,
-            ..
-        } = self.setup;
-        let source = |thread| {
-            let mut order = load_order(records, seed, thread, threads);
-            move || order.next().map(|id| (Op::Insert, id))
-        };
-        let sources = (0..threads).map(source).collect();
-        let parts = self.execute(sources, &AtomicU8::new(MEASURING), || ())?;
-        let mut step = Step::of(&parts);
-        step.ops_per_s = records as f64 / step.seconds;
-        drop(parts);
+        let mut step = self.load_into(&self.index, Way::Single)?;
         let resident = Resident::now().since(self.before);
         (step.resident, step.in_huge_pages) = (resident.bytes, resident.in_huge_pages);
         Ok(step)
+    }
+
+    fn load_many(&self) -> Result<Step, String> {
+        self.load_into(&I::new(&self.setup.setting())?, Way::Together)
     }
 
     fn run(&mut self, name: &str, warm: Duration, length: Duration) -> Result<Step, String> {
@@ -215,7 +253,8 @@ impl<I: Index<T::Key>, T: Keys> Subject for PeerMap<I, T> {
             }
         };
         let phase = AtomicU8::new(WARMING);
-        let parts = self.execute((0..threads).map(source).collect(), &phase, || {
+        let sources = (0..threads).map(source).collect();
+        let parts = self.execute(&self.index, Way::Single, sources, &phase, || {
             std::thread::sleep(warm);
             phase.store(MEASURING, Relaxed);
             std::thread::sleep(length);
@@ -293,6 +332,26 @@ impl Part {
         }
     }
 
+    /// Inserts prepared records by one call, under the clock. Their latencies are those of the
+    /// call, shared out.
+    fn inserts<I: Index<K>, K: ?Sized>(
+        &mut self,
+        index: &I,
+        requests: &[(Op, u64)],
+        keys: &impl Block<K>,
+    ) {
+        let records = requests.iter().enumerate();
+        let records = records.map(|(at, &(_, value))| (keys.key(at), value));
+        let begin = Instant::now();
+        let inserted = index.insert_many(records);
+        let taken = begin.elapsed();
+        let each = taken.as_nanos() as u64 / requests.len() as u64;
+        self.latencies.saturating_record(each.max(1));
+        self.seconds += taken.as_secs_f64();
+        self.ops += requests.len() as u64;
+        self.wrong += u64::from(!inserted);
+    }
+
     #[inline(always)]
     fn one<I: Index<K>, K: ?Sized>(&mut self, index: &I, op: Op, key: &K, value: u64) {
         let is_right = |found: u64| !I::STORES || (found ^ value) & !CHANGED == 0;
@@ -339,6 +398,7 @@ mod tests {
     /// Every read finds its record, and every insert is new, also after workloads that inserted.
     fn run_all(mut subject: Box<dyn Subject>) {
         assert!(subject.load().unwrap().ops_per_s > 0.0);
+        assert!(subject.load_many().unwrap().ops_per_s > 0.0);
         for name in [
             "updates", "zipf", "latest", "uniform", "scans", "latest", "ycsb-f",
         ] {
