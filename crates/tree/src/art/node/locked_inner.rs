@@ -174,7 +174,10 @@ impl<'g, R: Reach> LockedInner<'g, R> {
             View::Indexed(node) => match at.checked_sub(1) {
                 None => node.end.store(link),
                 Some(byte) => {
-                    let slot = node.links.iter().position(|link| link.load().is_none());
+                    // Without removals the free places are the last ones.
+                    let next = self.count() - usize::from(self.has_end());
+                    let free = |&slot: &usize| node.links[slot].load().is_none();
+                    let slot = (next..node.links.len()).chain(0..next).find(free);
                     let slot = slot.expect("there is room");
                     node.links[slot].store(link);
                     node.index[usize::from(byte)].store(slot as u8 + 1, Relaxed);
