@@ -5,7 +5,7 @@ use std::path::Path;
 use timberline_io::wait_for;
 use timberline_tree::KeyRange;
 
-use crate::{Batch, Copied, Error, KeyValue, Scan, Store};
+use crate::{Batch, Copied, Error, Expiry, KeyValue, Scan, Store};
 
 /// A store's operations for threads that wait for them ([`Store::blocking`]).
 ///
@@ -44,6 +44,21 @@ impl Blocking<'_> {
     /// As [`Store::put`].
     pub fn put(self, key: &[u8], value: &[u8]) -> Result<(), Error> {
         wait_for(self.0.put(key, value))
+    }
+
+    /// As [`Store::put_expiring`].
+    pub fn put_expiring(self, key: &[u8], value: &[u8], expiry: Expiry) -> Result<(), Error> {
+        wait_for(self.0.put_expiring(key, value, expiry))
+    }
+
+    /// As [`Store::set_expiry`].
+    pub fn set_expiry(self, key: &[u8], expiry: Expiry) -> Result<bool, Error> {
+        wait_for(self.0.set_expiry(key, expiry))
+    }
+
+    /// As [`Store::persist`].
+    pub fn persist(self, key: &[u8]) -> Result<bool, Error> {
+        wait_for(self.0.persist(key))
     }
 
     /// As [`Store::delete`].

@@ -6,17 +6,24 @@ use quick_cache::Weighter;
 use quick_cache::sync::Cache;
 
 use crate::location::Location;
+use crate::read::Found;
 
-/// Values in memory, by the location of their record.
+/// Values in memory, and when they expire, by the location of their record.
 ///
 /// A location is the place of one record, and never used again for another. The index decides which
 /// record a key has, so no value here can be stale, whatever a reader inserts late. The least used
 /// goes first (S3-FIFO, in the crate's variant).
-pub(crate) struct Values(Option<Cache<u64, Arc<[u8]>, Bytes>>);
+pub(crate) struct Values(Option<Cache<u64, Cached, Bytes>>);
+
+#[derive(Clone)]
+struct Cached {
+    expires: u64,
+    value: Arc<[u8]>,
+}
 
 /// Bytes of an entry beside the value: its counters, what the allocator adds, and its place in the
 /// tables, of which half may be empty.
-const ENTRY: u64 = 160;
+const ENTRY: u64 = 168;
 /// Bytes of a value, about, for the first size of the tables. They grow.
 const TYPICAL: u64 = 4096;
 
@@ -26,9 +33,9 @@ const ODD: u64 = 0x9e37_79b9_7f4a_7c15;
 #[derive(Clone)]
 struct Bytes;
 
-impl Weighter<u64, Arc<[u8]>> for Bytes {
-    fn weight(&self, _: &u64, value: &Arc<[u8]>) -> u64 {
-        value.len() as u64 + ENTRY
+impl Weighter<u64, Cached> for Bytes {
+    fn weight(&self, _: &u64, cached: &Cached) -> u64 {
+        cached.value.len() as u64 + ENTRY
     }
 }
 
@@ -62,9 +69,13 @@ impl Values {
         self.0.as_ref().is_some_and(has_room)
     }
 
-    pub fn get(&self, location: Location) -> Option<Vec<u8>> {
-        let value = self.0.as_ref()?.get(&location.to_word())?;
-        Some(value.to_vec())
+    pub fn get(&self, location: Location) -> Option<Found> {
+        let cached = self.0.as_ref()?.get(&location.to_word())?;
+        Some(Found {
+            location,
+            expires: cached.expires,
+            value: cached.value.to_vec(),
+        })
     }
 
     /// Whether it is here. It does not count as a use.
@@ -73,9 +84,10 @@ impl Values {
         cache.is_some_and(|it| it.peek(&location.to_word()).is_some())
     }
 
-    pub fn insert(&self, location: Location, value: &[u8]) {
+    pub fn insert(&self, location: Location, expires: u64, value: &[u8]) {
         if let Some(cache) = &self.0 {
-            cache.insert(location.to_word(), value.into());
+            let value = value.into();
+            cache.insert(location.to_word(), Cached { expires, value });
         }
     }
 

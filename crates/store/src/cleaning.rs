@@ -48,7 +48,12 @@ impl Inner {
             if !go_on.await {
                 return;
             }
-            while let Some((victim, purpose)) = self.victim() {
+            loop {
+                // What has expired is obsolete.
+                self.remove_expired().await;
+                let Some((victim, purpose)) = self.victim() else {
+                    break;
+                };
                 if let Err(error) = self.clean(&victim, purpose).await {
                     // A segment that can't be read or removed stays as it is.
                     victim.keep();
@@ -126,7 +131,7 @@ impl Inner {
                     goes_on: false,
                     ..records.record()
                 };
-                if purpose == Purpose::Evict && record.kind == Kind::Put {
+                if purpose == Purpose::Evict && self.locate(record.key) == Some(location) {
                     let bytes = record.bytes() as u64;
                     if bytes > left || !self.is_in_memory(location) {
                         self.evict(location, record.key).await?;
@@ -161,21 +166,16 @@ impl Inner {
     /// Deletes a record if it counts. A delete is written, so that no older record of its key comes
     /// back after a crash.
     async fn evict(&self, location: Location, key: &[u8]) -> Result<(), Error> {
-        let delete = NewRecord {
-            kind: Kind::Delete,
-            key,
-            value: &[],
-        };
         let counts = |inner: &Inner| inner.locate(key) == Some(location);
         // Not until it is on the disk: what is waited for there waits for this.
-        let evicted = self.append(&[delete], counts).await?;
+        let evicted = self.append(&[NewRecord::delete(key)], counts).await?;
         if evicted.is_some() {
             self.log.lock().evicted += 1;
         }
         Ok(())
     }
 
-    /// Moves a record if it counts.
+    /// Moves a record if it counts, or a delete in its place if it expired.
     async fn relocate(
         &self,
         victim: &Segment,
@@ -187,14 +187,13 @@ impl Inner {
             let changes = {
                 let _stripe = self.stripe(record.key);
                 let known = self.locate(record.key);
-                let counts = match record.kind {
-                    Kind::Put => known == Some(location),
-                    Kind::Delete => known.is_none() && oldest < record.sequence,
-                    Kind::Seal => false,
-                };
-                if !counts {
+                let record = if record.kind == Kind::Put && known == Some(location) {
+                    record
+                } else if record.hides() && known.is_none() && oldest < record.sequence {
+                    Record::new(Kind::Delete, record.sequence, record.key, &[])
+                } else {
                     return Ok(());
-                }
+                };
                 let placed = |moved: Location| {
                     if record.kind == Kind::Put {
                         self.index
@@ -204,7 +203,7 @@ impl Inner {
                         victim.kill(location);
                         let was_near = self.window.read(location, |_| ()).is_some();
                         if !self.values.relocate(location, moved) && was_near {
-                            self.values.insert(moved, record.value);
+                            self.values.insert(moved, record.expires, record.value);
                         }
                     }
                 };
@@ -272,10 +271,11 @@ impl<'a> Records<'a> {
                 && self.offset + len as u64 <= end
             {
                 self.fill(len, end).await?;
-                if Record::decode(self.rest()).is_some() {
+                if let Some(record) = Record::decode(self.rest()) {
+                    let (id, expires) = (self.segment.id(), record.expires());
                     self.next = self.offset + len as u64;
                     self.in_damage = false;
-                    return Ok(Some(Location::new(self.segment.id(), self.offset, len)));
+                    return Ok(Some(Location::new(id, self.offset, len, expires)));
                 }
             }
             if !std::mem::replace(&mut self.in_damage, true) {

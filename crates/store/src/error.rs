@@ -16,8 +16,9 @@ pub enum Error {
     Full,
     /// Memory is used up. The operation was not done.
     OutOfMemory,
-    /// The key has this many bytes, more than [`MAX_KEY`](crate::MAX_KEY).
-    KeyTooLong(usize),
+    /// The key has this many bytes, more than this many: [`MAX_KEY`](crate::MAX_KEY), or
+    /// [`MAX_EXPIRING_KEY`](crate::MAX_EXPIRING_KEY).
+    KeyTooLong(usize, usize),
     /// The value has this many bytes, more than this many fit into a segment of this store.
     ValueTooLong(usize, usize),
     /// All records of the batch together have this many bytes, more than this many fit into a
@@ -46,12 +47,8 @@ impl fmt::Display for Error {
             Error::Disk(path, error) => write!(f, "{}: {error}", path.display()),
             Error::Full => f.write_str("the store is full: delete records, or give it more space"),
             Error::OutOfMemory => f.write_str("there is no memory left"),
-            Error::KeyTooLong(len) => {
-                write!(
-                    f,
-                    "a key of {len} bytes: the longest are {}",
-                    crate::MAX_KEY
-                )
+            Error::KeyTooLong(len, most) => {
+                write!(f, "a key of {len} bytes: the longest are {most}")
             }
             Error::ValueTooLong(len, most) => {
                 write!(f, "a value of {len} bytes: this store's longest are {most}")

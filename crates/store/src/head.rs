@@ -75,7 +75,7 @@ impl Head {
 
     /// Whether records of this many bytes fit into the segment, and the one that seals it.
     pub fn has_space(&self, bytes: usize, options: &Options) -> bool {
-        self.end() + (bytes + bytes_of(0, 0)) as u64 <= options.segment_bytes
+        self.end() + (bytes + bytes_of(0, 0, false)) as u64 <= options.segment_bytes
     }
 
     /// Whether there is enough to write.
@@ -94,10 +94,9 @@ impl Head {
         self.tail.resize(at + bytes, 0);
         record.encode(&mut self.tail[at..]);
         self.sequence = self.sequence.max(record.sequence);
-        let location = Location::new(self.segment.id(), offset, bytes);
+        let location = Location::new(self.segment.id(), offset, bytes, record.expires());
         if record.kind != Kind::Seal {
-            self.segment
-                .add(location, record.sequence, record.kind == Kind::Delete);
+            self.segment.add(location, record.sequence, record.hides());
         }
         location
     }

@@ -1,4 +1,4 @@
-//! Two futures at once.
+//! Two futures at once, and turns for others.
 
 use std::pin::pin;
 use std::task::Poll;
@@ -27,4 +27,17 @@ pub async fn join<A: Future, B: Future>(a: A, b: B) -> (A::Output, B::Output) {
         }
     })
     .await
+}
+
+/// Lets the task's other futures and other tasks go on first.
+pub(crate) async fn take_turns() {
+    let mut is_first = true;
+    std::future::poll_fn(|context| {
+        if std::mem::take(&mut is_first) {
+            context.waker().wake_by_ref();
+            return Poll::Pending;
+        }
+        Poll::Ready(())
+    })
+    .await;
 }

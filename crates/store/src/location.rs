@@ -1,9 +1,12 @@
 //! Where a record lies, in one word of the index.
 //!
 //! ```text
-//! 63              40 39              16 15             0
-//! | segment, 24 bits | offset ÷ 8      | sectors to read |
+//! 63              40 39              16   15    14             0
+//! | segment, 24 bits | offset ÷ 8      | expires | sectors to read |
 //! ```
+//!
+//! Who has the word knows so whether the record expires: nobody looks for the time of one that does
+//! not.
 
 use std::ops::Range;
 
@@ -24,25 +27,42 @@ impl SegmentId {
     pub const LAST: SegmentId = SegmentId((1 << 24) - 1);
 }
 
+/// In the word of a record that expires.
+const EXPIRES: u64 = 1 << 15;
+/// Those for the number of sectors.
+const SECTORS: u64 = EXPIRES - 1;
+
 /// A record's place.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) struct Location(u64);
 
 impl Location {
     /// That of a record of this many bytes.
-    pub fn new(segment: SegmentId, offset: u64, bytes: usize) -> Location {
+    pub fn new(segment: SegmentId, offset: u64, bytes: usize, expires: bool) -> Location {
         debug_assert!(segment <= SegmentId::LAST && offset.is_multiple_of(GRAIN));
         debug_assert!(offset < MAX_SEGMENT);
         let sector = SECTOR as u64;
         let sectors = (offset + bytes as u64).div_ceil(sector) - offset / sector;
         // More sectors than fit are as good as none: they are read in two steps.
-        let sectors = u16::try_from(sectors).unwrap_or(0);
-        Location((u64::from(segment.0) << 40) | ((offset / GRAIN) << 16) | u64::from(sectors))
+        let sectors = if sectors > SECTORS { 0 } else { sectors };
+        let expires = if expires { EXPIRES } else { 0 };
+        Location((u64::from(segment.0) << 40) | ((offset / GRAIN) << 16) | expires | sectors)
     }
 
     /// The location that was stored as this word.
     pub fn from_word(word: u64) -> Location {
         Location(word)
+    }
+
+    /// The location in a word of version 1, which had a bit more for the sectors, and knew no
+    /// expiry.
+    pub fn from_version_1(word: u64) -> Location {
+        let unknown = EXPIRES | SECTORS;
+        Location(if word & EXPIRES == 0 {
+            word
+        } else {
+            word & !unknown
+        })
     }
 
     /// The location as a word to store.
@@ -54,6 +74,11 @@ impl Location {
         SegmentId((self.0 >> 40) as u32)
     }
 
+    /// Whether the record expires.
+    pub fn expires(self) -> bool {
+        self.0 & EXPIRES != 0
+    }
+
     /// Bytes from the segment's start.
     pub fn offset(self) -> u64 {
         (self.0 >> 16 & 0xff_ffff) * GRAIN
@@ -62,7 +87,7 @@ impl Location {
     /// The bytes of the segment to read for the whole record: whole sectors.
     pub fn sectors(self) -> Range<u64> {
         let first = self.offset() / SECTOR as u64;
-        first * SECTOR as u64..(first + (self.0 & 0xffff)) * SECTOR as u64
+        first * SECTOR as u64..(first + (self.0 & SECTORS)) * SECTOR as u64
     }
 }
 
@@ -72,19 +97,33 @@ mod tests {
 
     #[test]
     fn a_word_keeps_a_location() {
-        for (segment, offset, bytes) in [
-            (0, 4096, 32),
-            (SegmentId::LAST.0, MAX_SEGMENT - 32, 32),
-            (7, 4096 + 504, 16),
-            (7, 8, 1 << 20),
+        for (segment, offset, bytes, expires) in [
+            (0, 4096, 32, false),
+            (SegmentId::LAST.0, MAX_SEGMENT - 32, 32, true),
+            (7, 4096 + 504, 16, false),
+            (7, 8, 1 << 20, true),
+            (7, 4096, 512 * 0x7fff, false),
         ] {
-            let location = Location::new(SegmentId(segment), offset, bytes);
+            let location = Location::new(SegmentId(segment), offset, bytes, expires);
             let location = Location::from_word(location.to_word());
+            assert_eq!(location.expires(), expires);
+            if !expires {
+                let old = Location::from_version_1(location.to_word());
+                assert_eq!(old, location);
+            }
             assert_eq!((location.segment().0, location.offset()), (segment, offset));
             let sectors = location.sectors();
             assert!(sectors.start <= offset && offset < sectors.start + 512);
             let end = offset + bytes as u64;
             assert!(end <= sectors.end && sectors.end < end + 512);
         }
+    }
+
+    #[test]
+    fn more_sectors_than_fit_are_not_known() {
+        let long = Location::new(SegmentId(7), 4096, 512 * 0x8000, true);
+        assert!(long.sectors().is_empty() && long.expires());
+        let old = Location::from_version_1(7 << 40 | 512 << 16 | 0x8000);
+        assert_eq!(old, Location::new(SegmentId(7), 4096, 512 * 0x8000, false));
     }
 }

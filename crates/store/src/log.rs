@@ -7,7 +7,7 @@ use std::task::{Context, Poll, Waker};
 
 use crate::head::{Head, Heat, UNFLUSHED};
 use crate::location::{Location, SegmentId};
-use crate::record::{Kind, Record, bytes_of};
+use crate::record::{Kind, NEVER, Record, bytes_of};
 use crate::segment::Segment;
 use crate::{Error, Options};
 
@@ -59,6 +59,8 @@ pub(crate) struct State {
     pub moved: u64,
     /// Records that were evicted.
     pub evicted: u64,
+    /// Keys that were removed from the index since they had expired.
+    pub expired: u64,
     /// Why there are no more writes.
     pub failed: Option<Arc<io::Error>>,
     pub closing: bool,
@@ -79,14 +81,34 @@ pub(crate) enum Appended<T> {
 #[derive(Clone, Copy)]
 pub(crate) struct NewRecord<'a> {
     pub kind: Kind,
+    /// As [`Record::expires`].
+    pub expires: u64,
     pub key: &'a [u8],
     pub value: &'a [u8],
 }
 
-impl NewRecord<'_> {
+impl<'a> NewRecord<'a> {
+    pub fn put(key: &'a [u8], value: &'a [u8], expires: u64) -> NewRecord<'a> {
+        NewRecord {
+            kind: Kind::Put,
+            expires,
+            key,
+            value,
+        }
+    }
+
+    pub fn delete(key: &'a [u8]) -> NewRecord<'a> {
+        NewRecord {
+            kind: Kind::Delete,
+            expires: NEVER,
+            key,
+            value: &[],
+        }
+    }
+
     /// Bytes of its record.
     pub fn bytes(&self) -> usize {
-        bytes_of(self.key.len(), self.value.len())
+        bytes_of(self.key.len(), self.value.len(), self.expires != NEVER)
     }
 }
 
@@ -144,10 +166,10 @@ impl Log {
 
     /// Appends new records as one batch, if it is possible at once; `placed` learns where each of
     /// them lies.
-    pub fn append(
+    pub fn append<'a>(
         &self,
-        entries: &[NewRecord],
-        mut placed: impl FnMut(&NewRecord, Location),
+        entries: &[NewRecord<'a>],
+        mut placed: impl FnMut(&NewRecord<'a>, Location),
     ) -> Result<Appended<u64>, Error> {
         let bytes = entries.iter().map(NewRecord::bytes).sum();
         let deletes = entries.iter().all(|it| it.kind == Kind::Delete);
@@ -160,6 +182,7 @@ impl Log {
             let record = Record {
                 kind: entry.kind,
                 sequence: state.sequence,
+                expires: entry.expires,
                 key: entry.key,
                 value: entry.value,
                 goes_on: index + 1 < entries.len(),
@@ -285,6 +308,7 @@ impl State {
             cleaned: 0,
             moved: 0,
             evicted: 0,
+            expired: 0,
             failed: None,
             closing: false,
             changes: 0,

@@ -12,10 +12,10 @@ use crate::window::Chunk;
 const MAX_WINDOW: u64 = 256 << 20;
 
 impl Inner {
-    /// Bytes that the index takes.
+    /// Bytes that the index takes, with the times at which keys expire.
     pub fn index_bytes(&self) -> u64 {
         let (fast, slow) = self.index.committed();
-        (fast + slow) as u64
+        (fast + slow) as u64 + self.deadlines.bytes()
     }
 
     /// Whether the index has all the memory that it may. As it grows, the cache shrinks.
@@ -58,7 +58,7 @@ impl Inner {
             let keys: SmallVec<[&[u8]; 16]> = puts.iter().map(|it| it.1.key).collect();
             for ((location, record), word) in puts.iter().zip(self.words(&keys)) {
                 if word == Some(location.to_word()) {
-                    self.values.insert(*location, record.value);
+                    self.values.insert(*location, record.expires, record.value);
                 }
             }
         }

@@ -2,9 +2,9 @@
 
 use std::time::Duration;
 
-use crate::Error;
 use crate::head::UNFLUSHED;
 use crate::location::MAX_SEGMENT;
+use crate::{Clock, Error};
 
 /// Bytes of memory for what is on its way to the disk: heads, which grow by doubling, and a copy of
 /// one that is written.
@@ -31,7 +31,7 @@ pub struct Options {
     /// multiples of 4 KiB. A record takes at most an eighth of one.
     pub segment_bytes: u64,
     /// The most bytes of all segments together; at least eight segments. Checkpoints of the index
-    /// come on top: 12 bytes a key and its own, twice while one is written.
+    /// come on top: 12 bytes a key, 20 if it expires, and its own; twice while one is written.
     pub capacity: u64,
     /// Bytes of memory for values that were read or written and may be wanted again; 0 keeps none.
     pub cache_bytes: u64,
@@ -45,11 +45,13 @@ pub struct Options {
     pub evict: bool,
     /// Whether files are read and written past the page cache.
     pub direct: bool,
+    /// The time by which records expire.
+    pub clock: Clock,
 }
 
 impl Default for Options {
     /// Durable each, segments of 64 MiB, as much space as the disk has, a cache of 64 MiB, no limit
-    /// of memory, no eviction, past the page cache.
+    /// of memory, no eviction, past the page cache, the system's clock.
     fn default() -> Options {
         Options {
             durability: Durability::Each,
@@ -59,6 +61,7 @@ impl Default for Options {
             memory_bytes: u64::MAX,
             evict: false,
             direct: true,
+            clock: Clock::System,
         }
     }
 }

@@ -8,34 +8,49 @@ use crate::record::{HEADER, Kind, Record};
 use crate::segment::Segment;
 use crate::store::Inner;
 
+/// A record that was read.
+pub(crate) struct Found {
+    pub location: Location,
+    /// As [`Record::expires`].
+    pub expires: u64,
+    pub value: Vec<u8>,
+}
+
 impl Inner {
-    /// A key's record.
-    pub async fn find(&self, key: &[u8]) -> Result<Option<(Location, Vec<u8>)>, Error> {
+    /// A key's record, unless it expired.
+    pub async fn find(&self, key: &[u8]) -> Result<Option<Found>, Error> {
         while let Some(location) = self.locate(key) {
-            if let Some(value) = self.read(location, key).await? {
-                return Ok(Some((location, value)));
+            if let Some(found) = self.read(location, key).await? {
+                return Ok(Some(found).filter(|it| self.counts(it.expires)));
             }
             // Cleaning moved it meanwhile.
         }
         Ok(None)
     }
 
-    /// The value in a record with this key; `None` if its segment was erased.
-    pub async fn read(&self, location: Location, key: &[u8]) -> Result<Option<Vec<u8>>, Error> {
+    /// The record that lies there, of this key, expired or not; `None` if its segment was erased.
+    pub async fn read(&self, location: Location, key: &[u8]) -> Result<Option<Found>, Error> {
+        let found = |record: Record| {
+            let is_it = record.kind == Kind::Put && record.key == key;
+            is_it.then(|| Found {
+                location,
+                expires: record.expires,
+                value: record.value.to_vec(),
+            })
+        };
         // Memory is not checked: what was put there is what the log has.
-        let whole =
-            |bytes: &[u8]| value_of(Record::decode_checked(bytes)?, key).map(<[u8]>::to_vec);
+        let whole = |bytes: &[u8]| found(Record::decode_checked(bytes)?);
         let passing = match self.window.read(location, whole) {
-            Some((Some(value), false)) => return Ok(Some(value)),
-            Some((value, _)) => value,
+            Some((Some(passing), false)) => return Ok(Some(passing)),
+            Some((passing, _)) => passing,
             None => None,
         };
-        if let Some(value) = self.values.get(location) {
-            return Ok(Some(value));
+        if let Some(cached) = self.values.get(location) {
+            return Ok(Some(cached));
         }
-        if let Some(value) = passing {
-            self.values.insert(location, &value);
-            return Ok(Some(value));
+        if let Some(passing) = passing {
+            self.cache(&passing);
+            return Ok(Some(passing));
         }
         let Some(segment) = self.log.segment(location.segment()) else {
             return Ok(None);
@@ -46,8 +61,8 @@ impl Inner {
                 .heads()
                 .filter(|head| head.segment.id() == segment.id());
             if let Some(bytes) = heads.find_map(|head| head.read(location.offset())) {
-                let value = whole(bytes);
-                return value.map(Some).ok_or_else(|| damaged(&segment, location));
+                let found = whole(bytes);
+                return found.map(Some).ok_or_else(|| damaged(&segment, location));
             }
             // It was flushed meanwhile.
         }
@@ -66,22 +81,19 @@ impl Inner {
         }
         let buffer = read(&segment, range.clone()).await?;
         let at = (location.offset() - range.start) as usize;
-        let value = value_in(&buffer[at..], key).ok_or_else(|| damaged(&segment, location))?;
-        self.values.insert(location, value);
+        let found = Record::decode(&buffer[at..]).and_then(found);
+        let found = found.ok_or_else(|| damaged(&segment, location))?;
+        self.cache(&found);
         if !self.values.has_room() && self.window.pass(range.end - range.start) {
             self.fit_cache();
         }
-        Ok(Some(value.to_vec()))
+        Ok(Some(found))
     }
-}
 
-/// The value in the record at the start of these bytes, if it is one with this key.
-fn value_in<'a>(bytes: &'a [u8], key: &[u8]) -> Option<&'a [u8]> {
-    value_of(Record::decode(bytes)?, key)
-}
-
-fn value_of<'a>(record: Record<'a>, key: &[u8]) -> Option<&'a [u8]> {
-    (record.kind == Kind::Put && record.key == key).then_some(record.value)
+    fn cache(&self, found: &Found) {
+        self.values
+            .insert(found.location, found.expires, &found.value);
+    }
 }
 
 fn damaged(segment: &Segment, location: Location) -> Error {

@@ -3,9 +3,12 @@
 //! ```text
 //!  0  checksum u32 of all behind it     4  bytes of the value u32
 //!  8  sequence number, 56 bits         15  kind u8
-//! 16  bytes of the key u16             18  1 if the batch goes on behind it, u8      19  0
-//! 24  key, value, zeros up to a multiple of 8
+//! 16  bytes of the key u16             18  flags u8                19  zeros
+//! 24  if it expires, when: milliseconds since 1970, u64
+//!     key, value, zeros up to a multiple of 8
 //! ```
+//!
+//! Flags: 1 if the batch goes on behind it, 2 if it expires.
 //!
 //! All numbers are little-endian. The checksum is CRC-32C. Sequence numbers ascend in the order in
 //! which operations took effect, from 1; a record that cleaning moves keeps its own. Of several
@@ -16,8 +19,14 @@ use crate::location::GRAIN;
 /// The longest key in bytes.
 pub const MAX_KEY: usize = u16::MAX as usize;
 
-/// Bytes in front of the key.
+/// Bytes that each record begins with.
 pub(crate) const HEADER: usize = 24;
+
+/// When a record expires that does not.
+pub(crate) const NEVER: u64 = u64::MAX;
+
+const GOES_ON: u8 = 1;
+const EXPIRES: u8 = 2;
 
 /// What a record says.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -36,6 +45,8 @@ pub(crate) enum Kind {
 pub(crate) struct Record<'a> {
     pub kind: Kind,
     pub sequence: u64,
+    /// From this time on it does not count, in milliseconds since 1970; or [`NEVER`].
+    pub expires: u64,
     pub key: &'a [u8],
     pub value: &'a [u8],
     /// Whether the next record belongs to the same batch.
@@ -43,16 +54,22 @@ pub(crate) struct Record<'a> {
 }
 
 /// Bytes of a record with key and value of these lengths.
-pub(crate) fn bytes_of(key: usize, value: usize) -> usize {
-    (HEADER + key + value).next_multiple_of(GRAIN as usize)
+pub(crate) fn bytes_of(key: usize, value: usize, expires: bool) -> usize {
+    (key_at(expires) + key + value).next_multiple_of(GRAIN as usize)
+}
+
+/// Where the key begins.
+fn key_at(expires: bool) -> usize {
+    HEADER + if expires { 8 } else { 0 }
 }
 
 impl<'a> Record<'a> {
-    /// A record of its own, not of a batch.
+    /// A record of its own, not of a batch, that does not expire.
     pub fn new(kind: Kind, sequence: u64, key: &'a [u8], value: &'a [u8]) -> Record<'a> {
         Record {
             kind,
             sequence,
+            expires: NEVER,
             key,
             value,
             goes_on: false,
@@ -61,7 +78,18 @@ impl<'a> Record<'a> {
 
     /// Bytes that it takes.
     pub fn bytes(&self) -> usize {
-        bytes_of(self.key.len(), self.value.len())
+        bytes_of(self.key.len(), self.value.len(), self.expires())
+    }
+
+    /// Whether it expires.
+    pub fn expires(&self) -> bool {
+        self.expires != NEVER
+    }
+
+    /// Whether it makes older records of its key obsolete without a value of its own, at once or
+    /// when it expires.
+    pub fn hides(&self) -> bool {
+        self.kind == Kind::Delete || self.expires()
     }
 
     /// Writes it to bytes of that length.
@@ -72,8 +100,16 @@ impl<'a> Record<'a> {
         to[8..16].copy_from_slice(&sequence.to_le_bytes());
         to[16..18].copy_from_slice(&(self.key.len() as u16).to_le_bytes());
         to[18..HEADER].fill(0);
-        to[18] = u8::from(self.goes_on);
-        let (key, rest) = to[HEADER..].split_at_mut(self.key.len());
+        let mut key_at = HEADER;
+        if self.goes_on {
+            to[18] |= GOES_ON;
+        }
+        if self.expires() {
+            to[18] |= EXPIRES;
+            key_at += 8;
+            to[HEADER..key_at].copy_from_slice(&self.expires.to_le_bytes());
+        }
+        let (key, rest) = to[key_at..].split_at_mut(self.key.len());
         key.copy_from_slice(self.key);
         let (value, padding) = rest.split_at_mut(self.value.len());
         value.copy_from_slice(self.value);
@@ -95,20 +131,26 @@ impl<'a> Record<'a> {
     /// The same where the checksum was found to be right before.
     pub fn decode_checked(bytes: &'a [u8]) -> Option<Record<'a>> {
         let (value, key) = (u32_at(bytes, 4) as usize, key_len(bytes));
-        let word = u64::from_le_bytes(*bytes[8..].first_chunk()?);
+        let word = u64_at(bytes, 8)?;
         let kind = match word >> 56 {
             1 => Kind::Put,
             2 => Kind::Delete,
             3 => Kind::Seal,
             _ => return None,
         };
-        let (key, rest) = bytes.get(HEADER..)?.split_at_checked(key)?;
+        let expires = match expires(bytes) {
+            true => u64_at(bytes, HEADER)?,
+            false => NEVER,
+        };
+        let behind = bytes.get(key_at(expires != NEVER)..)?;
+        let (key, rest) = behind.split_at_checked(key)?;
         Some(Record {
             kind,
             sequence: word & ((1 << 56) - 1),
+            expires,
             key,
             value: rest.get(..value)?,
-            goes_on: bytes[18] == 1,
+            goes_on: bytes[18] & GOES_ON != 0,
         })
     }
 
@@ -116,7 +158,8 @@ impl<'a> Record<'a> {
     /// they are too few for a header.
     pub fn len_at(bytes: &[u8]) -> Option<usize> {
         let header = bytes.get(..HEADER)?;
-        Some(bytes_of(key_len(header), u32_at(header, 4) as usize))
+        let value = u32_at(header, 4) as usize;
+        Some(bytes_of(key_len(header), value, expires(header)))
     }
 }
 
@@ -124,8 +167,20 @@ fn u32_at(bytes: &[u8], at: usize) -> u32 {
     u32::from_le_bytes([bytes[at], bytes[at + 1], bytes[at + 2], bytes[at + 3]])
 }
 
+fn u64_at(bytes: &[u8], at: usize) -> Option<u64> {
+    bytes
+        .get(at..)?
+        .first_chunk()
+        .copied()
+        .map(u64::from_le_bytes)
+}
+
 fn key_len(bytes: &[u8]) -> usize {
     usize::from(u16::from_le_bytes([bytes[16], bytes[17]]))
+}
+
+fn expires(bytes: &[u8]) -> bool {
+    bytes[18] & EXPIRES != 0
 }
 
 #[cfg(test)]
@@ -143,10 +198,11 @@ mod tests {
         let long = vec![7; 5000];
         for (key, value) in [(&b""[..], &b""[..]), (b"key", b"value"), (&long, &long)] {
             for kind in [Kind::Put, Kind::Delete, Kind::Seal] {
-                for goes_on in [false, true] {
+                for (goes_on, expires) in [(false, NEVER), (true, NEVER), (false, 0), (true, 7)] {
                     let record = Record {
                         kind,
                         sequence: (1 << 56) - 1,
+                        expires,
                         key,
                         value,
                         goes_on,
@@ -154,6 +210,7 @@ mod tests {
                     let bytes = encoded(&record);
                     assert_eq!(bytes.len() % 8, 0);
                     assert_eq!(Record::decode(&bytes), Some(record));
+                    assert_eq!(Record::decode(&bytes[..bytes.len() - 8]), None);
                 }
             }
         }
@@ -161,11 +218,16 @@ mod tests {
 
     #[test]
     fn every_flipped_bit_is_found() {
-        let bytes = encoded(&Record::new(Kind::Put, 12, b"key", b"a value"));
-        for bit in 0..8 * bytes.len() {
-            let mut damaged = bytes.clone();
-            damaged[bit / 8] ^= 1 << (bit % 8);
-            assert_eq!(Record::decode(&damaged), None, "bit {bit}");
+        for expires in [NEVER, 1 << 40] {
+            let bytes = encoded(&Record {
+                expires,
+                ..Record::new(Kind::Put, 12, b"key", b"a value")
+            });
+            for bit in 0..8 * bytes.len() {
+                let mut damaged = bytes.clone();
+                damaged[bit / 8] ^= 1 << (bit % 8);
+                assert_eq!(Record::decode(&damaged), None, "bit {bit}");
+            }
         }
     }
 

@@ -16,10 +16,11 @@ use timberline_tree::Art;
 
 use crate::checkpoint::{self, Loaded};
 use crate::cleaning::Records;
+use crate::deadlines::Deadlines;
 use crate::first_bytes::FirstBytes;
 use crate::location::{Location, SegmentId};
 use crate::log::{Log, State};
-use crate::record::Kind;
+use crate::record::{Kind, NEVER};
 use crate::segment::{self, Header, START, Segment};
 use crate::{Error, Options};
 
@@ -48,6 +49,7 @@ pub(crate) struct Recovered {
     pub lock: Lock,
     pub log: Log,
     pub index: Art<[u8], u64>,
+    pub deadlines: Deadlines,
     pub first_bytes: FirstBytes,
     pub report: Report,
 }
@@ -81,12 +83,12 @@ pub(crate) async fn recover(
     let table = Table::new(&segments);
     let find = |id| table.get(id);
     let loaded = checkpoint::load(disk, folder, &files, store, options, find).await?;
-    let mut recovery = Recovery::new(&table, loaded);
+    let mut recovery = Recovery::new(&table, loaded, options.clock.now());
     for segment in segments.values() {
         recovery.read(segment).await?;
     }
     let (loaded, last) = (recovery.loaded, recovery.last);
-    let (index, first_bytes) = (loaded.index, loaded.first_bytes);
+    let (index, deadlines, first_bytes) = (loaded.index, loaded.deadlines, loaded.first_bytes);
     let report = Report {
         keys: index.len(),
         segments: segments.len(),
@@ -113,6 +115,7 @@ pub(crate) async fn recover(
         lock,
         log,
         index,
+        deadlines,
         first_bytes,
         report,
     })
@@ -173,6 +176,7 @@ struct Found {
     location: Location,
     kind: Kind,
     sequence: u64,
+    expires: u64,
     key: Vec<u8>,
     goes_on: bool,
     /// Where it ends.
@@ -206,6 +210,8 @@ struct Recovery<'a> {
     table: &'a Table<'a>,
     /// The index so far, and what is known of the segments.
     loaded: Loaded,
+    /// What expires by then counts as a delete.
+    now: u64,
     /// Sequence numbers of the records that were read, by segment: ascending by offset.
     sequences: HashMap<SegmentId, Vec<(u32, u64)>>,
     /// Those of keys that are deleted.
@@ -216,7 +222,7 @@ struct Recovery<'a> {
 }
 
 impl<'a> Recovery<'a> {
-    fn new(table: &'a Table<'a>, mut loaded: Loaded) -> Recovery<'a> {
+    fn new(table: &'a Table<'a>, mut loaded: Loaded, now: u64) -> Recovery<'a> {
         let report = Report {
             checkpoints: std::mem::take(&mut loaded.refused),
             ..Report::default()
@@ -225,6 +231,7 @@ impl<'a> Recovery<'a> {
             table,
             last: loaded.sequence,
             loaded,
+            now,
             sequences: HashMap::new(),
             deleted: HashMap::new(),
             report,
@@ -252,28 +259,25 @@ impl<'a> Recovery<'a> {
         let mut sealed = false;
         while let Some(location) = records.next().await? {
             let record = records.record();
-            let (kind, sequence, goes_on) = (record.kind, record.sequence, record.goes_on);
-            let (key, end) = (
-                record.key.to_vec(),
-                location.offset() + record.bytes() as u64,
-            );
+            let this = Found {
+                location,
+                kind: record.kind,
+                sequence: record.sequence,
+                expires: record.expires,
+                key: record.key.to_vec(),
+                goes_on: record.goes_on,
+                end: location.offset() + record.bytes() as u64,
+            };
             if let Some(damage) = records.take_damage() {
                 whole.get_or_insert(found.len());
                 damages.push(damage);
             }
-            if kind == Kind::Seal {
+            if this.kind == Kind::Seal {
                 segment.set_written(location.offset());
                 sealed = true;
                 break;
             }
-            found.push(Found {
-                location,
-                kind,
-                sequence,
-                key,
-                goes_on,
-                end,
-            });
+            found.push(this);
         }
         if sealed {
             let room = 100 - self.report.damaged.len();
@@ -304,10 +308,11 @@ impl<'a> Recovery<'a> {
             location,
             kind,
             sequence,
+            expires,
             key,
             ..
         } = found;
-        segment.add(location, sequence, kind == Kind::Delete);
+        segment.add(location, sequence, kind == Kind::Delete || expires != NEVER);
         let place = (location.offset() / crate::location::GRAIN) as u32;
         self.sequences
             .entry(location.segment())
@@ -322,7 +327,17 @@ impl<'a> Recovery<'a> {
         if sequence <= known {
             return Ok(());
         }
-        let old = if kind == Kind::Put {
+        let time = self.loaded.deadlines.get(&key);
+        let is_value = kind == Kind::Put && expires > self.now;
+        let current = if is_value { expires } else { NEVER };
+        if current != NEVER {
+            self.loaded.deadlines.reserve(&key, expires)?;
+            self.loaded.deadlines.place(&key, expires);
+        }
+        if time != NEVER {
+            self.loaded.deadlines.settle(&key, time, current);
+        }
+        let old = if is_value {
             self.deleted.remove(&key);
             segment.revive(location);
             let inserted = self.loaded.index.insert(&key, location.to_word());

@@ -8,6 +8,7 @@ use std::task::{Context, Waker};
 use timberline_tree::KeyRange;
 
 use crate::location::Location;
+use crate::read::Found;
 use crate::store::{Inner, PENDING};
 use crate::{Error, Store};
 
@@ -17,7 +18,8 @@ const AHEAD: usize = 16;
 /// A key and its value.
 pub type KeyValue = (Vec<u8>, Vec<u8>);
 
-type Read = Pin<Box<dyn Future<Output = Result<Option<KeyValue>, Error>> + Send>>;
+/// A key, and its record if it has one.
+type Read = Pin<Box<dyn Future<Output = Result<(Vec<u8>, Option<Found>), Error>> + Send>>;
 
 /// Records in key order, from either end: ascending by [`next`](Self::next), descending by
 /// [`next_back`](Self::next_back).
@@ -47,8 +49,12 @@ impl Store {
         &self,
         bounds: impl KeyRange<[u8]>,
     ) -> Box<dyn DoubleEndedIterator<Item = Vec<u8>> + Send> {
-        let keys = self.inner.index.range(bounds);
-        Box::new(keys.filter_map(|(key, word)| (word != PENDING).then_some(key)))
+        let (store, keys) = (Arc::clone(&self.inner), self.inner.index.range(bounds));
+        let is_there = move |key: &[u8], word| {
+            let may_be_over = Location::from_word(word).expires();
+            word != PENDING && (!may_be_over || store.present(key).is_some())
+        };
+        Box::new(keys.filter_map(move |(key, word)| is_there(&key, word).then_some(key)))
     }
 
     fn scan(&self, keys: impl DoubleEndedIterator<Item = (Vec<u8>, u64)> + Send + 'static) -> Scan {
@@ -74,7 +80,7 @@ impl Scan {
             }
             // Where both ends have met, the other one may have begun what is left.
             let read = self.front.pop_front().or_else(|| self.back.pop_back())?;
-            if let Some(result) = read.await.transpose() {
+            if let Some(result) = self.current(read.await) {
                 return Some(result);
             }
         }
@@ -89,9 +95,22 @@ impl Scan {
                 self.back.push_back(begun(&self.store, entry));
             }
             let read = self.back.pop_front().or_else(|| self.front.pop_back())?;
-            if let Some(result) = read.await.transpose() {
+            if let Some(result) = self.current(read.await) {
                 return Some(result);
             }
+        }
+    }
+
+    /// What was read, unless there was nothing, or it expired since.
+    fn current(
+        &self,
+        read: Result<(Vec<u8>, Option<Found>), Error>,
+    ) -> Option<Result<KeyValue, Error>> {
+        match read {
+            Ok((key, found)) => found
+                .filter(|it| self.store.counts(it.expires))
+                .map(|it| Ok((key, it.value))),
+            Err(error) => Some(Err(error)),
         }
     }
 }
@@ -101,13 +120,13 @@ fn begun(store: &Arc<Inner>, (key, word): (Vec<u8>, u64)) -> Read {
     let store = Arc::clone(store);
     let mut read: Read = Box::pin(async move {
         if word != PENDING
-            && let Some(value) = store.read(Location::from_word(word), &key).await?
+            && let Some(found) = store.read(Location::from_word(word), &key).await?
         {
-            return Ok(Some((key, value)));
+            return Ok((key, Some(found)));
         }
         // It was moved or deleted meanwhile.
         let found = store.find(&key).await?;
-        Ok(found.map(|(_, value)| (key, value)))
+        Ok((key, found))
     });
     // A future does nothing before it is polled. What it returns at once is kept.
     match read.as_mut().poll(&mut Context::from_waker(Waker::noop())) {

@@ -22,8 +22,9 @@ use crate::{Error, Options};
 pub(crate) const START: u64 = BLOCK as u64;
 
 const MAGIC: &[u8; 8] = b"TIMBERLN";
-/// The version of the format that this code writes, and the only one that it reads.
-const VERSION: u32 = 1;
+/// The version of the format that this code writes. It reads version 1 too, in which no record
+/// expires.
+const VERSION: u32 = 2;
 const HEADER: usize = 36;
 
 /// What a segment's header says.
@@ -56,10 +57,10 @@ impl Header {
         if bytes[..8] != *MAGIC {
             return wrong("this is no segment of a store".into());
         }
-        if u32_at(8) != VERSION {
-            let version = u32_at(8);
+        let version = u32_at(8);
+        if !(1..=VERSION).contains(&version) {
             return wrong(format!(
-                "its format is version {version}; this program reads {VERSION}"
+                "its format is version {version}; this program reads 1 to {VERSION}"
             ));
         }
         if crc32c::crc32c(&bytes[..32]) != u32_at(32) {
@@ -86,8 +87,8 @@ pub(crate) struct Segment {
     live: AtomicU64,
     /// The greatest sequence number in it.
     newest: AtomicU64,
-    /// Whether a record that deletes is in it.
-    has_deletes: AtomicBool,
+    /// Whether a record is in it that hides older ones of its key.
+    hides: AtomicBool,
     /// Whether it can't be cleaned.
     kept: AtomicBool,
 }
@@ -142,7 +143,7 @@ impl Segment {
             total: AtomicU64::new(0),
             live: AtomicU64::new(0),
             newest: AtomicU64::new(header.sequence),
-            has_deletes: AtomicBool::new(false),
+            hides: AtomicBool::new(false),
             kept: AtomicBool::new(false),
         }
     }
@@ -174,7 +175,7 @@ impl Segment {
             is_complete,
             total: self.total.load(Relaxed),
             newest: self.newest(),
-            has_deletes: self.has_deletes.load(Relaxed),
+            hides: self.hides.load(Relaxed),
         }
     }
 
@@ -182,15 +183,15 @@ impl Segment {
     pub fn cover(&self, covered: Covered) {
         self.total.fetch_add(covered.total, Relaxed);
         self.newest.fetch_max(covered.newest, Relaxed);
-        self.has_deletes.fetch_or(covered.has_deletes, Relaxed);
+        self.hides.fetch_or(covered.hides, Relaxed);
     }
 
-    /// A record was appended.
-    pub fn add(&self, location: Location, sequence: u64, deletes: bool) {
+    /// A record was appended; `hides` as [`Record::hides`](crate::record::Record::hides).
+    pub fn add(&self, location: Location, sequence: u64, hides: bool) {
         self.total.fetch_add(sectors(location), Relaxed);
         self.newest.fetch_max(sequence, Relaxed);
-        if deletes {
-            self.has_deletes.store(true, Relaxed);
+        if hides {
+            self.hides.store(true, Relaxed);
         }
     }
 
@@ -225,7 +226,7 @@ impl Segment {
 
     /// Whether there is nothing in it to move.
     pub fn is_dead(&self) -> bool {
-        self.is_empty() && !self.has_deletes.load(Relaxed)
+        self.is_empty() && !self.hides.load(Relaxed)
     }
 
     /// It can't be cleaned.

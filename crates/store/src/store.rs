@@ -9,13 +9,14 @@ use timberline_io::{Disk, Lock};
 use timberline_tree::Art;
 
 use crate::cache::Values;
+use crate::deadlines::Deadlines;
 use crate::first_bytes::FirstBytes;
 use crate::location::Location;
-use crate::log::{Appended, Log, NewRecord, State};
-use crate::record::{Kind, bytes_of};
+use crate::log::{Log, NewRecord};
+use crate::record::NEVER;
 use crate::threads::Threads;
 use crate::window::Window;
-use crate::{Batch, Durability, Error, MAX_KEY, Options, Report};
+use crate::{Batch, Error, Options, Report};
 
 /// Locks of keys. A power of two.
 const STRIPES: usize = 256;
@@ -39,6 +40,8 @@ pub(crate) struct Inner {
     pub log: Log,
     /// Where each key's record lies: a [`Location`], or [`PENDING`].
     pub index: Art<[u8], u64>,
+    /// When keys expire. Changes with the index.
+    pub deadlines: Deadlines,
     /// Whoever changes a key's record in the index and in the log holds its lock, so that both
     /// change in the same order. Nobody waits for anything else meanwhile.
     stripes: Box<[Mutex<()>]>,
@@ -46,7 +49,7 @@ pub(crate) struct Inner {
     pub window: Window,
     /// Bytes of the index when the cache got the others.
     pub fitted: AtomicU64,
-    first_bytes: FirstBytes,
+    pub first_bytes: FirstBytes,
     /// Keeps others out of the folder.
     _lock: Lock,
 }
@@ -57,7 +60,8 @@ pub(crate) const PENDING: u64 = 0;
 /// What a store holds and has done since it was opened.
 #[derive(Clone, Copy, PartialEq, Debug)]
 pub struct Stats {
-    /// Keys that have a value.
+    /// Keys in memory: those that have a value, and those that have expired since maintenance
+    /// looked for them.
     pub keys: usize,
     /// Segments on the disk, those made in advance too.
     pub segments: usize,
@@ -71,7 +75,9 @@ pub struct Stats {
     pub moved: u64,
     /// Records that were deleted because the store is a cache and was full.
     pub evicted: u64,
-    /// Bytes of memory that the index takes.
+    /// Records that had expired when maintenance removed their keys from memory.
+    pub expired: u64,
+    /// Bytes of memory that the index takes, with the times at which keys expire.
     pub index_bytes: u64,
     /// Bytes of values that are cached in memory, and of the log's end that is kept there.
     pub cached_bytes: u64,
@@ -98,6 +104,7 @@ impl Store {
             id: recovered.store,
             log: recovered.log,
             index: recovered.index,
+            deadlines: recovered.deadlines,
             stripes: (0..STRIPES).map(|_| Mutex::default()).collect(),
             values: Values::new(options.cache_bytes.min(options.index_bytes())),
             window: Window::new(),
@@ -127,13 +134,13 @@ impl Store {
         &self.inner.disk
     }
 
-    /// Keys in the store.
+    /// Keys in the store, those included that expired and that maintenance did not remove yet.
     pub fn len(&self) -> usize {
         self.inner.index.len()
     }
 
-    /// Keys that begin with this byte, at a time at which a batch may have changed a part of its
-    /// keys. O(1).
+    /// Keys that begin with this byte, counted as by [`len`](Self::len), at a time at which a batch
+    /// may have changed a part of its keys. O(1).
     pub fn starting_with(&self, first: u8) -> usize {
         self.inner.first_bytes.get(first)
     }
@@ -145,65 +152,51 @@ impl Store {
 
     /// The value of a key.
     pub async fn get(&self, key: &[u8]) -> Result<Option<Vec<u8>>, Error> {
-        Ok(self.inner.find(key).await?.map(|found| found.1))
+        Ok(self.inner.find(key).await?.map(|found| found.value))
     }
 
     /// Whether a key has a value. Reads no record.
     pub fn contains_key(&self, key: &[u8]) -> bool {
-        self.inner.locate(key).is_some()
+        self.inner.present(key).is_some()
     }
 
-    /// Sets the value of a key.
+    /// Sets the value of a key, which does not expire then.
     pub async fn put(&self, key: &[u8], value: &[u8]) -> Result<(), Error> {
-        let entry = NewRecord {
-            kind: Kind::Put,
-            key,
-            value,
-        };
+        let entry = NewRecord::put(key, value, NEVER);
         self.inner.write(&[entry], |_| true).await.map(|_| ())
     }
 
     /// Removes a key. Says whether it was there.
     pub async fn delete(&self, key: &[u8]) -> Result<bool, Error> {
-        let entry = NewRecord {
-            kind: Kind::Delete,
-            key,
-            value: &[],
-        };
         // A delete of what is not there writes nothing.
         self.inner
-            .write(&[entry], |inner| inner.locate(key).is_some())
+            .write(&[NewRecord::delete(key)], |it| it.current(key).is_some())
             .await
     }
 
-    /// Sets or removes a key's value if it is the expected one. `None` is no value. Otherwise
-    /// returns the value that it has.
+    /// Sets or removes a key's value if it is the expected one. `None` is no value. A value that is
+    /// set does not expire. Otherwise returns the value that the key has.
     pub async fn compare_and_set(
         &self,
         key: &[u8],
         expected: Option<&[u8]>,
         new: Option<&[u8]>,
     ) -> Result<Result<(), Option<Vec<u8>>>, Error> {
-        let (kind, value) = match new {
-            Some(value) => (Kind::Put, value),
-            None => (Kind::Delete, &[][..]),
+        let entry = match new {
+            Some(value) => NewRecord::put(key, value, NEVER),
+            None => NewRecord::delete(key),
         };
         loop {
             let found = self.inner.find(key).await?;
-            if found.as_ref().map(|it| &it.1[..]) != expected {
-                return Ok(Err(found.map(|it| it.1)));
+            if found.as_ref().map(|it| &it.value[..]) != expected {
+                return Ok(Err(found.map(|it| it.value)));
             }
-            let location = found.map(|it| it.0);
+            let location = found.map(|it| it.location);
             if location.is_none() && new.is_none() {
                 return Ok(Ok(()));
             }
-            let entry = NewRecord { kind, key, value };
-            // The same location is the same record: the log does not use a place twice.
-            if self
-                .inner
-                .write(&[entry], |inner| inner.locate(key) == location)
-                .await?
-            {
+            let is_same = |inner: &Inner| inner.is_current(key, location);
+            if self.inner.write(&[entry], is_same).await? {
                 return Ok(Ok(()));
             }
         }
@@ -211,22 +204,12 @@ impl Store {
 
     /// Does all writes of a batch at once.
     pub async fn write(&self, batch: &Batch) -> Result<(), Error> {
-        let entries: Vec<NewRecord> = batch
-            .0
-            .iter()
-            .map(|(key, value)| match value {
-                Some(value) => NewRecord {
-                    kind: Kind::Put,
-                    key,
-                    value,
-                },
-                None => NewRecord {
-                    kind: Kind::Delete,
-                    key,
-                    value: &[],
-                },
-            })
-            .collect();
+        let writes = batch.0.iter();
+        let entries = writes.map(|(key, value)| match value {
+            Some((value, expiry)) => NewRecord::put(key, value, self.inner.time_of(*expiry)),
+            None => NewRecord::delete(key),
+        });
+        let entries: Vec<NewRecord> = entries.collect();
         if entries.is_empty() {
             return Ok(());
         }
@@ -246,6 +229,7 @@ impl Store {
             cleaned: state.cleaned,
             moved: state.moved,
             evicted: state.evicted,
+            expired: state.expired,
             index_bytes: self.inner.index_bytes(),
             cached_bytes: self.inner.values.bytes() + self.inner.window.bytes(),
         }
@@ -264,7 +248,7 @@ impl Store {
 }
 
 impl Inner {
-    /// Where the record of a key lies.
+    /// Where the record of a key lies, which may have expired.
     pub fn locate(&self, key: &[u8]) -> Option<Location> {
         let word = self.index.get(key).filter(|&word| word != PENDING)?;
         Some(Location::from_word(word))
@@ -282,196 +266,13 @@ impl Inner {
         self.lock_stripe(stripe_of(key))
     }
 
-    fn lock_stripe(&self, stripe: usize) -> MutexGuard<'_, ()> {
+    pub fn lock_stripe(&self, stripe: usize) -> MutexGuard<'_, ()> {
         self.stripes[stripe]
             .lock()
             .unwrap_or_else(|it| it.into_inner())
     }
-
-    /// Appends records as a batch and changes the index, if `allowed` says so when no other write
-    /// of these keys can come between; waits until they are durable as the options say. Returns
-    /// whether it was allowed.
-    async fn write(
-        &self,
-        entries: &[NewRecord<'_>],
-        allowed: impl Fn(&Inner) -> bool,
-    ) -> Result<bool, Error> {
-        self.check(entries)?;
-        let sequence = self.append(entries, allowed).await?;
-        if let Some(sequence) = sequence
-            && self.log.options().durability == Durability::Each
-        {
-            self.commit(sequence).await?;
-        }
-        Ok(sequence.is_some())
-    }
-
-    /// The same, without waiting until they are durable. The number of the last record; `None` if
-    /// it was not allowed.
-    pub async fn append(
-        &self,
-        entries: &[NewRecord<'_>],
-        allowed: impl Fn(&Inner) -> bool,
-    ) -> Result<Option<u64>, Error> {
-        loop {
-            match self.try_append(entries, &allowed)? {
-                Some(Appended::At(sequence)) => return Ok(Some(sequence)),
-                Some(Appended::NotNow(changes)) => self.log.wait_for_change(changes).await,
-                None => return Ok(None),
-            }
-        }
-    }
-
-    fn check(&self, entries: &[NewRecord]) -> Result<(), Error> {
-        let most = self.log.options().largest();
-        for entry in entries {
-            if entry.key.len() > MAX_KEY {
-                return Err(Error::KeyTooLong(entry.key.len()));
-            }
-            let others = bytes_of(entry.key.len(), 0);
-            if entry.bytes() > most {
-                return Err(Error::ValueTooLong(
-                    entry.value.len(),
-                    most.saturating_sub(others),
-                ));
-            }
-        }
-        let bytes = entries.iter().map(NewRecord::bytes).sum();
-        if bytes > most {
-            Err(Error::BatchTooLong(bytes, most))
-        } else {
-            Ok(())
-        }
-    }
-
-    /// The same, without waiting at all.
-    fn try_append(
-        &self,
-        entries: &[NewRecord],
-        allowed: impl Fn(&Inner) -> bool,
-    ) -> Result<Option<Appended<u64>>, Error> {
-        // In ascending order, so that no two batches wait for one another.
-        let mut stripes: SmallVec<[usize; 1]> =
-            entries.iter().map(|it| stripe_of(it.key)).collect();
-        stripes.sort_unstable();
-        stripes.dedup();
-        let locks = stripes.into_iter().map(|it| self.lock_stripe(it));
-        let _locks: SmallVec<[_; 1]> = locks.collect();
-        if !allowed(self) {
-            return Ok(None);
-        }
-        let new = self.reserve(entries)?;
-        let appended = self.log.append(entries, |entry, location| {
-            let old = match entry.kind {
-                Kind::Put => self
-                    .index
-                    .insert(entry.key, location.to_word())
-                    .ok()
-                    .flatten(),
-                _ => self.index.remove(entry.key),
-            };
-            if entry.kind == Kind::Put {
-                self.revive(location);
-                if old.is_none_or(|word| word == PENDING) {
-                    self.first_bytes.add(entry.key);
-                }
-            } else if old.is_some() {
-                self.first_bytes.remove(entry.key);
-            }
-            if let Some(old) = old.filter(|&word| word != PENDING) {
-                let old = Location::from_word(old);
-                self.kill(old);
-                self.values.remove(old);
-            }
-        });
-        if !matches!(appended, Ok(Appended::At(_))) {
-            for key in new {
-                self.index.remove(key);
-            }
-        }
-        appended.map(Some)
-    }
-
-    /// Makes places in the index for keys that are not there, as that can fail: afterwards nothing
-    /// can but the log. Returns these keys.
-    fn reserve<'a>(&self, entries: &[NewRecord<'a>]) -> Result<Vec<&'a [u8]>, Error> {
-        let mut new = Vec::new();
-        let puts = entries.iter().filter(|it| it.kind == Kind::Put);
-        let keys: SmallVec<[&[u8]; 16]> = puts.map(|it| it.key).collect();
-        for (key, word) in keys.iter().zip(self.words(&keys)) {
-            if word.is_some() {
-                continue;
-            }
-            let reserved = match self.is_index_full() {
-                true => None,
-                false => self.index.insert(key, PENDING).ok(),
-            };
-            match reserved {
-                Some(None) => new.push(*key),
-                // A batch may have a key twice.
-                Some(Some(_)) => {}
-                None => {
-                    for key in new {
-                        self.index.remove(key);
-                    }
-                    return Err(Error::OutOfMemory);
-                }
-            }
-        }
-        Ok(new)
-    }
-
-    /// The index knows this record now.
-    pub fn revive(&self, location: Location) {
-        if let Some(segment) = self.log.segment(location.segment()) {
-            segment.revive(location);
-        }
-    }
-
-    /// The index knows this record no more.
-    pub fn kill(&self, location: Location) {
-        if let Some(segment) = self.log.segment(location.segment()) {
-            segment.kill(location);
-        }
-    }
-
-    /// Waits until all records up to this number are on the disk.
-    async fn commit(&self, sequence: u64) -> Result<(), Error> {
-        let committed = |state: &mut State| {
-            if state.durable >= sequence {
-                return Some(Ok(()));
-            }
-            if let Some(error) = &state.failed {
-                return Some(Err(Error::ReadOnly(Arc::clone(error))));
-            }
-            if !state.commit_wanted {
-                state.commit_wanted = true;
-                state.changed();
-            }
-            None
-        };
-        self.log.wait(committed).await
-    }
-
-    /// Waits until all that was appended so far is on the disk, what cleaning moved too.
-    pub async fn sync_all(&self) -> Result<(), Error> {
-        let wanted = self.log.lock().want_sync();
-        self.synced(wanted).await
-    }
-
-    /// Waits until the sync with this number is done.
-    pub async fn synced(&self, wanted: u64) -> Result<(), Error> {
-        let synced = self.log.wait(|state| {
-            if state.synced >= wanted {
-                return Some(Ok(()));
-            }
-            let failed = state.failed.clone();
-            failed.map(|error| Err(Error::ReadOnly(error)))
-        });
-        synced.await
-    }
 }
 
-fn stripe_of(key: &[u8]) -> usize {
+pub(crate) fn stripe_of(key: &[u8]) -> usize {
     crc32c::crc32c(key) as usize % STRIPES
 }

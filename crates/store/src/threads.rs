@@ -3,6 +3,7 @@
 use std::path::Path;
 use std::sync::{Arc, Mutex};
 use std::thread::JoinHandle;
+use std::time::Duration;
 
 use timberline_io::{Disk, Spawned, wait_for, wait_for_beside};
 
@@ -10,6 +11,8 @@ use crate::{Durability, Error, Options, Report, Store};
 
 /// Requests to the disk that are under way at a time.
 const DEPTH: usize = 256;
+/// How often it is looked for what has expired, unless commits have an interval.
+const EVERY: Duration = Duration::from_secs(1);
 
 pub(crate) struct Threads {
     store: Store,
@@ -36,11 +39,17 @@ impl Store {
         let driver = driver.spawn().map_err(Error::thread)?;
         let (store, report) = wait_for(Store::open_on(&disk, folder.as_ref(), options))?;
         let maintained = store.clone();
-        let maintain = move || match durability {
-            Durability::Interval(every) => {
-                wait_for_beside(maintained.maintain(), every, || maintained.begin_commit())
-            }
-            Durability::None | Durability::Each => wait_for(maintained.maintain()),
+        let maintain = move || {
+            let (every, commits) = match durability {
+                Durability::Interval(every) => (every, true),
+                Durability::None | Durability::Each => (EVERY, false),
+            };
+            wait_for_beside(maintained.maintain(), every, || {
+                if commits {
+                    maintained.begin_commit();
+                }
+                maintained.begin_expiry();
+            })
         };
         let maintenance = std::thread::Builder::new()
             .name("timberline-maintenance".into())

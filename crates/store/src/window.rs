@@ -54,9 +54,9 @@ impl Chunk {
         let records = std::iter::from_fn(move || {
             let bytes = self.from(next);
             let len = Record::len_at(bytes)?;
-            let location = Location::new(self.segment, next, len);
-            next += len as u64;
             let record = Record::decode_checked(bytes)?;
+            let location = Location::new(self.segment, next, len, record.expires());
+            next += len as u64;
             Some((location, record))
         });
         records.filter(|(_, record)| record.kind == Kind::Put)
@@ -200,7 +200,7 @@ mod tests {
     }
 
     fn find(window: &Window, segment: u32, offset: u64) -> Option<u8> {
-        let location = Location::new(SegmentId(segment), offset, 8);
+        let location = Location::new(SegmentId(segment), offset, 8, false);
         window.read(location, |bytes| bytes[0]).map(|it| it.0)
     }
 

@@ -1,21 +1,29 @@
 //! Random work on a simulated disk that crashes: what was acknowledged as durable is there
-//! afterwards, and everything that is there ends at one operation.
+//! afterwards, and everything that is there ends at one operation. Half of the records expire, by a
+//! clock that the test moves.
 
 use std::cell::Cell;
 use std::collections::BTreeMap;
+use std::ops::Bound;
 use std::path::Path;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering::SeqCst};
 
 use fastrand::Rng;
 use timberline_io::{Disk, Faults, Simulation};
-use timberline_store::{Batch, Durability, Error, Options, Store, join};
+use timberline_store::{Batch, Clock, Durability, Error, Expiry, Options, Store, join};
 
-type Model = BTreeMap<Vec<u8>, Vec<u8>>;
+/// All records, expired ones too: a value, and when it expires.
+type Model = BTreeMap<Vec<u8>, (Vec<u8>, u64)>;
+/// When a record expires that does not.
+const NEVER: u64 = u64::MAX;
 
 /// Writes that take effect together.
-type Change = Vec<(Vec<u8>, Option<Vec<u8>>)>;
+type Change = Vec<(Vec<u8>, Option<(Vec<u8>, u64)>)>;
 
-fn options(durability: Durability) -> Options {
+fn options(durability: Durability, now: &Arc<AtomicU64>) -> Options {
     Options {
+        clock: Clock::Program(Arc::clone(now)),
         // So much that nothing is evicted: a run is to repeat.
         cache_bytes: 1 << 20,
         memory_bytes: u64::MAX,
@@ -27,46 +35,124 @@ fn options(durability: Durability) -> Options {
     }
 }
 
-fn draw_change(rng: &mut Rng) -> Change {
+/// Those that did not expire.
+fn visible(model: &Model, now: u64) -> Model {
+    let mut model = model.clone();
+    model.retain(|_, it| it.1 > now);
+    model
+}
+
+fn draw_key(rng: &mut Rng) -> Vec<u8> {
+    format!("key {}", rng.u32(0..60)).into_bytes()
+}
+
+fn draw_expiry(rng: &mut Rng, now: u64) -> u64 {
+    // A time that has passed, now and then.
+    let at = (now + rng.u64(0..400)).saturating_sub(5);
+    if rng.bool() { at } else { NEVER }
+}
+
+fn draw_change(rng: &mut Rng, model: &Model, now: u64) -> Change {
+    // Another time for a record that is there.
+    if rng.u8(0..8) == 0 {
+        let key = draw_key(rng);
+        if let Some((value, _)) = model.get(&key).filter(|it| it.1 > now) {
+            return vec![(key, Some((value.clone(), draw_expiry(rng, now))))];
+        }
+    }
+
     let writes = if rng.u8(0..5) == 0 {
         rng.usize(2..5)
     } else {
         1
     };
     let write = |_| {
-        let key = format!("key {}", rng.u32(0..60)).into_bytes();
+        let key = draw_key(rng);
         let put = rng.u8(0..4) > 0;
         let long = if rng.u8(0..20) == 0 { 1700 } else { 600 };
-        let value = put.then(|| vec![rng.u8(..); rng.usize(0..long)]);
-        (key, value)
+        let put = put.then(|| {
+            let value = vec![rng.u8(..); rng.usize(0..long)];
+            (value, draw_expiry(rng, now))
+        });
+        (key, put)
     };
     (0..writes).map(write).collect()
 }
 
 fn apply(model: &mut Model, change: &Change) {
-    for (key, value) in change {
-        match value {
-            Some(value) => model.insert(key.clone(), value.clone()),
+    for (key, put) in change {
+        match put {
+            Some(put) => model.insert(key.clone(), put.clone()),
             None => model.remove(key),
         };
     }
 }
 
-async fn write(store: &Store, change: &Change) -> Result<(), Error> {
-    if let [(key, value)] = &change[..] {
-        return match value {
-            Some(value) => store.put(key, value).await,
-            None => store.delete(key).await.map(|_| ()),
+/// `before` is the state without the change.
+async fn write(store: &Store, change: &Change, before: &Model, now: u64) -> Result<(), Error> {
+    if let [(key, put)] = &change[..] {
+        let old = before.get(key).filter(|it| it.1 > now);
+        return match (put, old) {
+            (Some((value, NEVER)), Some((same, at))) if value == same && *at < NEVER => {
+                assert_eq!(store.expiry(key), Some(Expiry::At(*at)));
+                store.persist(key).await.map(|it| assert!(it))
+            }
+            (Some((value, at)), Some((same, _))) if value == same => {
+                let set = store.set_expiry(key, Expiry::At(*at)).await;
+                set.map(|it| assert!(it))
+            }
+            (Some((value, NEVER)), _) => store.put(key, value).await,
+            (Some((value, at)), _) => store.put_expiring(key, value, Expiry::At(*at)).await,
+            (None, old) => {
+                let deleted = store.delete(key).await;
+                deleted.map(|it| assert_eq!(it, old.is_some()))
+            }
         };
     }
     let mut batch = Batch::new();
-    for (key, value) in change {
-        match value {
-            Some(value) => batch.put(key, value),
+    for (key, put) in change {
+        match put {
+            Some((value, at)) => batch.put_expiring(key, value, Expiry::At(*at)),
             None => batch.delete(key),
         }
     }
     store.write(&batch).await
+}
+
+/// Reads in some way, if the disk lets it.
+async fn read(store: &Store, model: &Model, now: u64, rng: &mut Rng) -> Result<(), Error> {
+    let expected = visible(model, now);
+    let key = draw_key(rng);
+    assert_eq!(store.contains_key(&key), expected.contains_key(&key));
+    match rng.u8(0..16) {
+        0 => {
+            let mut scan = store.range(&key[..]..);
+            let records = expected.range(key..);
+            for (key, (value, _)) in records {
+                let next = scan.next().await.expect("there is one more")?;
+                assert_eq!((&next.0, &next.1), (key, value));
+            }
+            assert!(scan.next().await.is_none());
+        }
+        1 => {
+            let mut scan = store.range(..&key[..]);
+            let bounds = (Bound::Unbounded, Bound::Excluded(key));
+            for (key, (value, _)) in expected.range(bounds).rev() {
+                let next = scan.next_back().await.expect("there is one more")?;
+                assert_eq!((&next.0, &next.1), (key, value));
+            }
+            assert!(scan.next_back().await.is_none());
+        }
+        2 => {
+            let keys: Vec<_> = store.keys(..).collect();
+            assert_eq!(keys, expected.keys().cloned().collect::<Vec<_>>());
+        }
+        _ => assert_eq!(
+            store.get(&key).await?.as_ref(),
+            expected.get(&key).map(|it| &it.0)
+        ),
+    }
+    Ok(())
 }
 
 async fn content(store: &Store) -> Model {
@@ -74,7 +160,12 @@ async fn content(store: &Store) -> Model {
     for key in 0..60 {
         let key = format!("key {key}").into_bytes();
         if let Some(value) = store.get(&key).await.expect("it is read") {
-            all.insert(key, value);
+            let expires = match store.expiry(&key) {
+                Some(Expiry::At(at)) => at,
+                Some(Expiry::Never) => NEVER,
+                other => panic!("{other:?}"),
+            };
+            all.insert(key, (value, expires));
         }
     }
     assert_eq!(all.len(), store.len());
@@ -90,6 +181,7 @@ struct Counts {
     /// used.
     unread: Cell<usize>,
     refused: Cell<usize>,
+    expired: Cell<u64>,
 }
 
 /// Opens the store, checks that it holds one of the states that are allowed, works on it until the
@@ -101,24 +193,22 @@ fn generation(
     durability: Durability,
     rng: &mut Rng,
     counts: &Counts,
+    clock: &Arc<AtomicU64>,
 ) -> (Simulation, Vec<Model>) {
     let (disk, mut driver) = Disk::simulated(simulation);
     let mut states = Vec::new();
     let (durable, is_closed) = (Cell::new(0), Cell::new(false));
     driver.block_on(async {
-        let (store, report) = Store::open_on(&disk, Path::new("store"), options(durability))
+        let (store, report) = Store::open_on(&disk, Path::new("store"), options(durability, clock))
             .await
             .expect("it opens");
         assert_eq!(report.damaged, []);
         counts.unread.set(counts.unread.get() + report.unread);
         let refused = counts.refused.get() + report.checkpoints.len();
         counts.refused.set(refused);
-        let mut model = content(&store).await;
-        assert!(
-            allowed.contains(&model),
-            "{} states, none is it",
-            allowed.len()
-        );
+        let (found, now) = (content(&store).await, clock.load(SeqCst));
+        let state = allowed.iter().find(|it| visible(it, now) == found);
+        let mut model = state.expect("it is one of the states").clone();
         states.push(model.clone());
         // From now on it is durable: opening has synced it.
         simulation.set_faults(Faults {
@@ -135,10 +225,21 @@ fn generation(
                 if rng.u8(0..100) == 0 {
                     store.begin_checkpoint();
                 }
-                let change = draw_change(rng);
+                if rng.u8(0..4) == 0 {
+                    clock.fetch_add(rng.u64(0..20), SeqCst);
+                }
+                if rng.u8(0..100) == 0 {
+                    store.begin_expiry();
+                }
+                let now = clock.load(SeqCst);
+                if rng.u8(0..4) == 0 && read(&store, &model, now, rng).await.is_err() {
+                    break;
+                }
+                let change = draw_change(rng, &model, now);
+                let before = model.clone();
                 apply(&mut model, &change);
                 states.push(model.clone());
-                if write(&store, &change).await.is_err() {
+                if write(&store, &change, &before, now).await.is_err() {
                     break;
                 }
                 if durability == Durability::Each {
@@ -157,6 +258,7 @@ fn generation(
         }
         let stats = store.stats();
         counts.cleaned.set(counts.cleaned.get() + stats.cleaned);
+        counts.expired.set(counts.expired.get() + stats.expired);
         counts
             .checkpoints
             .set(counts.checkpoints.get() + stats.checkpoints);
@@ -176,16 +278,20 @@ fn crashes(durability: Durability) {
         let mut rng = Rng::with_seed(seed);
         let mut simulation = Simulation::new(seed);
         let mut allowed = vec![Model::new()];
+        let clock = Arc::new(AtomicU64::new(1 << 40));
         for _ in 0..6 {
             (simulation, allowed) =
-                generation(&simulation, &allowed, durability, &mut rng, &counts);
+                generation(&simulation, &allowed, durability, &mut rng, &counts, &clock);
+            // It goes on while the store is closed.
+            clock.fetch_add(rng.u64(0..200), SeqCst);
         }
     }
     let (unread, refused) = (counts.unread.get(), counts.refused.get());
     let (cleaned, checkpoints) = (counts.cleaned.get(), counts.checkpoints.get());
     println!("{cleaned} segments were cleaned; {checkpoints} checkpoints, {refused} refused");
-    println!("{unread} segments were not read");
-    assert!(cleaned > 0 && checkpoints > 0 && unread > 0);
+    let expired = counts.expired.get();
+    println!("{unread} segments were not read; {expired} records expired");
+    assert!(cleaned > 0 && checkpoints > 0 && unread > 0 && expired > 0);
 }
 
 #[test]

@@ -4,7 +4,7 @@ use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use timberline_io::wait_for;
-use timberline_store::{Batch, Durability, Error, Options, Store};
+use timberline_store::{Batch, Durability, Error, Expiry, Options, Store};
 
 /// A folder that is removed at the end.
 struct Folder(PathBuf);
@@ -102,6 +102,36 @@ fn a_stopped_store_can_be_read() {
     assert!(matches!(late, Err(Error::Closed)), "{late:?}");
     let value = store.blocking().get(b"key").expect("it is read");
     assert_eq!(value.as_deref(), Some(&b"value"[..]));
+}
+
+#[test]
+fn records_expire_by_the_systems_clock() {
+    let folder = Folder::new("expiry");
+    let store = open(&folder.0, Durability::Interval(Duration::from_millis(1)));
+    let blocking = store.blocking();
+    let day = Expiry::After(Duration::from_secs(24 * 60 * 60));
+    blocking.put_expiring(b"day", b"1", day).expect("it is put");
+    let soon = Expiry::After(Duration::from_millis(1));
+    blocking
+        .put_expiring(b"soon", b"2", soon)
+        .expect("it is put");
+    while blocking.get(b"soon").expect("it is read").is_some() {
+        std::thread::yield_now();
+    }
+    // By itself.
+    while store.len() > 1 {
+        std::thread::sleep(Duration::from_millis(1));
+    }
+    assert_eq!(
+        blocking.get(b"day").expect("it is read").as_deref(),
+        Some(&b"1"[..])
+    );
+    assert!(store.remaining(b"day") > Some(Duration::ZERO));
+    assert!(blocking.persist(b"day").expect("it is there"));
+    assert!(blocking.set_expiry(b"day", soon).expect("it is there"));
+    while store.contains_key(b"day") {
+        std::thread::yield_now();
+    }
 }
 
 /// A copy of the files is what a crash would leave, at the least.

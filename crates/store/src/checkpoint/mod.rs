@@ -38,15 +38,16 @@ pub(crate) struct Covered {
     pub total: u64,
     /// The greatest sequence number in it.
     pub newest: u64,
-    pub has_deletes: bool,
+    /// Whether it has records that hide older ones of their key.
+    pub hides: bool,
 }
 
 impl Covered {
-    /// number u32, 1 if complete + 2 if with deletes u32, end u64, total u64, newest u64
+    /// number u32, 1 if complete + 2 if some hide others u32, end u64, total u64, newest u64
     const BYTES: usize = 32;
 
     fn encode(&self) -> [u8; Self::BYTES] {
-        let flags = u64::from(self.is_complete) | u64::from(self.has_deletes) << 1;
+        let flags = u64::from(self.is_complete) | u64::from(self.hides) << 1;
         let first = u64::from(self.id.0) | flags << 32;
         let mut bytes = [0; Self::BYTES];
         for (at, word) in [first, self.end, self.total, self.newest]
@@ -67,7 +68,7 @@ impl Covered {
             is_complete: flags & 1 != 0,
             total: word(2),
             newest: word(3),
-            has_deletes: flags & 2 != 0,
+            hides: flags & 2 != 0,
         }
     }
 }
@@ -91,14 +92,14 @@ mod tests {
 
     #[test]
     fn segments_are_read_as_they_were_written() {
-        for (is_complete, has_deletes) in [(false, false), (true, false), (false, true)] {
+        for (is_complete, hides) in [(false, false), (true, false), (false, true)] {
             let covered = Covered {
                 id: SegmentId::LAST,
                 end: 1 << 27,
                 is_complete,
                 total: 1 << 18,
                 newest: (1 << 56) - 1,
-                has_deletes,
+                hides,
             };
             assert_eq!(Covered::decode(&covered.encode()), covered);
         }

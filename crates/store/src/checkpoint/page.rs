@@ -18,8 +18,8 @@ pub const PAGE: usize = 256 << 10;
 pub const HEADER: usize = 48;
 
 const MAGIC: &[u8; 8] = b"TIMBERCP";
-/// The version of the format that this code writes, and the only one that it reads.
-const VERSION: u32 = 1;
+/// The version of the format that this code writes. It reads version 1 too.
+const VERSION: u32 = 2;
 
 /// What is in a page.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
@@ -41,6 +41,7 @@ pub struct Origin {
 
 /// A page that was read.
 pub struct Page<'a> {
+    pub version: u32,
     pub origin: Origin,
     pub index: u32,
     pub kind: Kind,
@@ -76,9 +77,9 @@ impl<'a> Page<'a> {
             return Err(damaged());
         }
         let version = u32_at(bytes, 16);
-        if version != VERSION {
+        if !(1..=VERSION).contains(&version) {
             return Err(format!(
-                "its format is version {version}; this program reads {VERSION}"
+                "its format is version {version}; this program reads 1 to {VERSION}"
             ));
         }
         let end = HEADER + u32_at(bytes, 4) as usize;
@@ -98,6 +99,7 @@ impl<'a> Page<'a> {
             _ => return Err(damaged()),
         };
         Ok(Page {
+            version,
             origin,
             index: u32_at(bytes, 40),
             kind,

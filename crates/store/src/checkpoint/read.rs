@@ -8,8 +8,10 @@ use timberline_tree::Art;
 
 use super::page::{Kind, Origin, PAGE, Page, u64_at};
 use super::{Covered, number_of, path};
+use crate::deadlines::Deadlines;
 use crate::first_bytes::FirstBytes;
 use crate::location::{Location, SegmentId};
+use crate::record::NEVER;
 use crate::segment::Segment;
 use crate::{Error, Options};
 
@@ -17,6 +19,7 @@ use crate::{Error, Options};
 #[derive(Default)]
 pub(crate) struct Loaded {
     pub index: Art<[u8], u64>,
+    pub deadlines: Deadlines,
     pub first_bytes: FirstBytes,
     /// Ascending by number.
     pub covered: Vec<Covered>,
@@ -50,6 +53,7 @@ pub(crate) async fn load<'a>(
         let path = path(folder, number);
         let mut loading = Loading {
             segment: &segment,
+            now: options.clock.now(),
             loaded: Loaded::default(),
         };
         match loading.read(disk, &path, number, store, options).await {
@@ -94,6 +98,8 @@ impl From<std::io::Error> for Reason {
 
 struct Loading<F> {
     segment: F,
+    /// What expires by then is passed over.
+    now: u64,
     loaded: Loaded,
 }
 
@@ -135,7 +141,7 @@ impl<'a, F: Fn(SegmentId) -> Option<&'a Arc<Segment>>> Loading<F> {
             }
             match page.kind {
                 Kind::Segments => self.read_segments(page.payload)?,
-                Kind::Keys => self.read_keys(page.payload)?,
+                Kind::Keys => self.read_keys(page.payload, page.version)?,
                 Kind::End => {
                     self.loaded.sequence = sequence;
                     self.loaded.covered.sort_unstable_by_key(|it| it.id);
@@ -163,7 +169,7 @@ impl<'a, F: Fn(SegmentId) -> Option<&'a Arc<Segment>>> Loading<F> {
         Ok(())
     }
 
-    fn read_keys(&mut self, mut payload: &[u8]) -> Result<(), Reason> {
+    fn read_keys(&mut self, mut payload: &[u8], version: u32) -> Result<(), Reason> {
         let damaged = || "its list of keys is damaged".to_string();
         let mut key = Vec::new();
         while !payload.is_empty() {
@@ -171,19 +177,34 @@ impl<'a, F: Fn(SegmentId) -> Option<&'a Arc<Segment>>> Loading<F> {
             let shared = usize::from(u16::from_le_bytes([lens[0], lens[1]]));
             let more = usize::from(u16::from_le_bytes([lens[2], lens[3]]));
             let (bytes, rest) = rest.split_at_checked(more).ok_or_else(damaged)?;
-            let (word, rest) = rest.split_at_checked(8).ok_or_else(damaged)?;
+            let (word, mut rest) = rest.split_at_checked(8).ok_or_else(damaged)?;
             if shared > key.len() {
                 return Err(damaged().into());
             }
             key.truncate(shared);
             key.extend_from_slice(bytes);
-            let word = u64_at(word, 0);
-            let location = Location::from_word(word);
+            let location = match version {
+                1 => Location::from_version_1(u64_at(word, 0)),
+                _ => Location::from_word(u64_at(word, 0)),
+            };
+            let mut expires = NEVER;
+            if location.expires() {
+                let at;
+                (at, rest) = rest.split_at_checked(8).ok_or_else(damaged)?;
+                expires = u64_at(at, 0);
+            }
             // Where the segment is gone, the record was moved or replaced behind the checkpoint.
-            if let Some(segment) = (self.segment)(location.segment()) {
-                let inserted = self.loaded.index.insert(&key, word);
+            if let Some(segment) = (self.segment)(location.segment())
+                && expires > self.now
+            {
+                let inserted = self.loaded.index.insert(&key, location.to_word());
                 if inserted.map_err(|_| Reason::OutOfMemory)?.is_none() {
                     self.loaded.first_bytes.add(&key);
+                }
+                if expires != NEVER {
+                    let reserved = self.loaded.deadlines.reserve(&key, expires);
+                    reserved.map_err(|_| Reason::OutOfMemory)?;
+                    self.loaded.deadlines.place(&key, expires);
                 }
                 segment.revive(location);
             }

@@ -4,7 +4,8 @@ use timberline_io::{Buffer, File, Mode};
 
 use super::page::{HEADER, Kind, Origin, PAGE, seal};
 use super::{Covered, number_of, path};
-use crate::location::SegmentId;
+use crate::location::{Location, SegmentId};
+use crate::record::NEVER;
 use crate::segment::START;
 use crate::store::{Inner, PENDING};
 use crate::{Error, Store};
@@ -64,7 +65,14 @@ impl Inner {
                 pages.push(Kind::Segments, &covered.encode()).await?;
             }
             for (key, word) in self.index.iter().filter(|it| it.1 != PENDING) {
-                pages.push_key(&key, word).await?;
+                let location = Location::from_word(word);
+                let current = match location.expires() {
+                    true => self.current_of(&key),
+                    false => Some((location, NEVER)),
+                };
+                if let Some((location, expires)) = current {
+                    pages.push_key(&key, location, expires).await?;
+                }
             }
             pages.flush().await?;
             if !is_last {
@@ -171,10 +179,15 @@ impl<'a> Pages<'a> {
     }
 
     /// Appends a key: how many bytes it shares with the one before u16, how many follow u16, these,
-    /// and its location.
-    async fn push_key(&mut self, key: &[u8], word: u64) -> Result<(), Error> {
+    /// its location, and if that says that it expires, when.
+    async fn push_key(
+        &mut self,
+        key: &[u8],
+        location: Location,
+        expires: u64,
+    ) -> Result<(), Error> {
         // As if nothing were shared, so that it fits in any case.
-        let most = 12 + key.len();
+        let most = 20 + key.len();
         if self.kind != Kind::Keys || HEADER + self.len + most > PAGE {
             self.flush().await?;
             self.kind = Kind::Keys;
@@ -185,7 +198,10 @@ impl<'a> Pages<'a> {
         self.append(&(shared as u16).to_le_bytes());
         self.append(&(rest.len() as u16).to_le_bytes());
         self.append(rest);
-        self.append(&word.to_le_bytes());
+        self.append(&location.to_word().to_le_bytes());
+        if location.expires() {
+            self.append(&expires.to_le_bytes());
+        }
         self.last.truncate(shared);
         self.last.extend_from_slice(rest);
         Ok(())

@@ -1,0 +1,243 @@
+//! Writing: records are appended and the index follows, under the locks of their keys.
+
+use std::sync::Arc;
+
+use smallvec::SmallVec;
+
+use crate::location::Location;
+use crate::log::{Appended, NewRecord, State};
+use crate::record::{Kind, NEVER, bytes_of};
+use crate::store::{Inner, PENDING, stripe_of};
+use crate::{Durability, Error, MAX_EXPIRING_KEY, MAX_KEY};
+
+impl Inner {
+    /// Appends records as a batch and changes the index, if `allowed` says so when no other write
+    /// of these keys can come between; waits until they are durable as the options say. Returns
+    /// whether it was allowed.
+    pub async fn write(
+        &self,
+        entries: &[NewRecord<'_>],
+        allowed: impl Fn(&Inner) -> bool,
+    ) -> Result<bool, Error> {
+        self.check(entries)?;
+        let sequence = self.append(entries, allowed).await?;
+        if let Some(sequence) = sequence
+            && self.log.options().durability == Durability::Each
+        {
+            self.commit(sequence).await?;
+        }
+        Ok(sequence.is_some())
+    }
+
+    /// The same, without waiting until they are durable. The number of the last record; `None` if
+    /// it was not allowed.
+    pub async fn append(
+        &self,
+        entries: &[NewRecord<'_>],
+        allowed: impl Fn(&Inner) -> bool,
+    ) -> Result<Option<u64>, Error> {
+        loop {
+            match self.try_append(entries, &allowed)? {
+                Some(Appended::At(sequence)) => return Ok(Some(sequence)),
+                Some(Appended::NotNow(changes)) => self.log.wait_for_change(changes).await,
+                None => return Ok(None),
+            }
+        }
+    }
+
+    fn check(&self, entries: &[NewRecord]) -> Result<(), Error> {
+        let most = self.log.options().largest();
+        for entry in entries {
+            let expires = entry.expires != NEVER;
+            let longest = if expires { MAX_EXPIRING_KEY } else { MAX_KEY };
+            if entry.key.len() > longest {
+                return Err(Error::KeyTooLong(entry.key.len(), longest));
+            }
+            let others = bytes_of(entry.key.len(), 0, expires);
+            if entry.bytes() > most {
+                return Err(Error::ValueTooLong(
+                    entry.value.len(),
+                    most.saturating_sub(others),
+                ));
+            }
+        }
+        let bytes = entries.iter().map(NewRecord::bytes).sum();
+        if bytes > most {
+            Err(Error::BatchTooLong(bytes, most))
+        } else {
+            Ok(())
+        }
+    }
+
+    /// The same, without waiting at all.
+    fn try_append<'a>(
+        &self,
+        entries: &[NewRecord<'a>],
+        allowed: impl Fn(&Inner) -> bool,
+    ) -> Result<Option<Appended<u64>>, Error> {
+        // In ascending order, so that no two batches wait for one another.
+        let mut stripes: SmallVec<[usize; 1]> =
+            entries.iter().map(|it| stripe_of(it.key)).collect();
+        stripes.sort_unstable();
+        stripes.dedup();
+        let locks = stripes.into_iter().map(|it| self.lock_stripe(it));
+        let _locks: SmallVec<[_; 1]> = locks.collect();
+        if !allowed(self) {
+            return Ok(None);
+        }
+        let new = self.reserve(entries)?;
+        let timed = entries.iter().filter(|it| it.expires != NEVER);
+        let reserved = timed.clone().try_for_each(|it| self.reserve_time(it));
+        let is_batch = entries.len() > 1;
+        // Times that records of these keys had before, and their keys.
+        let mut times = Vec::new();
+        let appended = reserved.and_then(|()| {
+            self.log.append(entries, |entry, location| {
+                let is_put = entry.kind == Kind::Put;
+                let word = location.to_word();
+                let old = match entry.kind {
+                    Kind::Put => self.index.insert(entry.key, word).expect("it has a place"),
+                    // What follows in the batch may need the place.
+                    _ if is_batch => self.index.update(entry.key, PENDING),
+                    _ => self.index.remove(entry.key),
+                };
+                if let Some(at) = self.changed(entry.key, old, is_put.then_some(location)) {
+                    times.push((at, entry.key));
+                }
+                if entry.expires != NEVER {
+                    self.deadlines.place(entry.key, entry.expires);
+                }
+            })
+        });
+        if !matches!(appended, Ok(Appended::At(_))) {
+            for key in new {
+                self.index.remove(key);
+            }
+        } else if is_batch {
+            for entry in entries.iter().filter(|it| it.kind == Kind::Delete) {
+                self.index.remove_if(entry.key, |word| word == PENDING);
+            }
+        }
+        times.extend(timed.map(|it| (it.expires, it.key)));
+        for (at, key) in times {
+            self.settle(key, at);
+        }
+        appended.map(Some)
+    }
+
+    /// A key's word in the index was `old`, and now its record lies at `new`; the caller holds the
+    /// log's lock. Returns when the old record would have expired.
+    pub fn changed(&self, key: &[u8], old: Option<u64>, new: Option<Location>) -> Option<u64> {
+        let old = old.filter(|&word| word != PENDING);
+        match (old, new) {
+            (None, Some(_)) => self.first_bytes.add(key),
+            (Some(_), None) => self.first_bytes.remove(key),
+            _ => {}
+        }
+        if let Some(new) = new {
+            self.revive(new);
+        }
+        let old = Location::from_word(old?);
+        self.kill(old);
+        self.values.remove(old);
+        old.expires().then(|| self.deadlines.get(key))
+    }
+
+    /// Forgets a time of a key, unless its record says that one.
+    pub fn settle(&self, key: &[u8], at: u64) {
+        let expires = self.locate(key).is_some_and(|it| it.expires());
+        let current = match expires {
+            true => self.deadlines.get(key),
+            false => NEVER,
+        };
+        self.deadlines.settle(key, at, current);
+    }
+
+    /// Makes places for the time of a record, as that can fail.
+    fn reserve_time(&self, entry: &NewRecord) -> Result<(), Error> {
+        // A key that expires already needs no more than it has.
+        if self.deadlines.get(entry.key) == NEVER && self.is_index_full() {
+            return Err(Error::OutOfMemory);
+        }
+        self.deadlines.reserve(entry.key, entry.expires)
+    }
+
+    /// Makes places in the index for keys that are not there, as that can fail: afterwards nothing
+    /// can but the log. Returns these keys.
+    fn reserve<'a>(&self, entries: &[NewRecord<'a>]) -> Result<Vec<&'a [u8]>, Error> {
+        let mut new = Vec::new();
+        let puts = entries.iter().filter(|it| it.kind == Kind::Put);
+        let keys: SmallVec<[&[u8]; 16]> = puts.map(|it| it.key).collect();
+        for (key, word) in keys.iter().zip(self.words(&keys)) {
+            if word.is_some() {
+                continue;
+            }
+            let reserved = match self.is_index_full() {
+                true => None,
+                false => self.index.insert(key, PENDING).ok(),
+            };
+            match reserved {
+                Some(None) => new.push(*key),
+                // A batch may have a key twice.
+                Some(Some(_)) => {}
+                None => {
+                    for key in new {
+                        self.index.remove(key);
+                    }
+                    return Err(Error::OutOfMemory);
+                }
+            }
+        }
+        Ok(new)
+    }
+
+    /// The index knows this record now.
+    pub fn revive(&self, location: Location) {
+        if let Some(segment) = self.log.segment(location.segment()) {
+            segment.revive(location);
+        }
+    }
+
+    /// The index knows this record no more.
+    pub fn kill(&self, location: Location) {
+        if let Some(segment) = self.log.segment(location.segment()) {
+            segment.kill(location);
+        }
+    }
+
+    /// Waits until all records up to this number are on the disk.
+    pub async fn commit(&self, sequence: u64) -> Result<(), Error> {
+        let committed = |state: &mut State| {
+            if state.durable >= sequence {
+                return Some(Ok(()));
+            }
+            if let Some(error) = &state.failed {
+                return Some(Err(Error::ReadOnly(Arc::clone(error))));
+            }
+            if !state.commit_wanted {
+                state.commit_wanted = true;
+                state.changed();
+            }
+            None
+        };
+        self.log.wait(committed).await
+    }
+
+    /// Waits until all that was appended so far is on the disk, what cleaning moved too.
+    pub async fn sync_all(&self) -> Result<(), Error> {
+        let wanted = self.log.lock().want_sync();
+        self.synced(wanted).await
+    }
+
+    /// Waits until the sync with this number is done.
+    pub async fn synced(&self, wanted: u64) -> Result<(), Error> {
+        let synced = self.log.wait(|state| {
+            if state.synced >= wanted {
+                return Some(Ok(()));
+            }
+            let failed = state.failed.clone();
+            failed.map(|error| Err(Error::ReadOnly(error)))
+        });
+        synced.await
+    }
+}
