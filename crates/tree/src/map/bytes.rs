@@ -221,7 +221,7 @@ impl<T: ByteTree<V::Representation>, K: Key + ?Sized, V: Value> Map<T, K, V> {
 }
 
 /// The least key after all that begin with `prefix`, as a bound.
-fn after_all_with(prefix: &[u8]) -> Bound<Vec<u8>> {
+pub fn after_all_with(prefix: &[u8]) -> Bound<Vec<u8>> {
     let mut end = prefix.to_vec();
     while let Some(last) = end.pop() {
         if last < u8::MAX {
