@@ -5,7 +5,7 @@ use std::path::Path;
 use timberline_io::wait_for;
 use timberline_tree::KeyRange;
 
-use crate::{Batch, Copied, Error, Expiry, KeyValue, Scan, Store};
+use crate::{Batch, Copied, Error, Expiry, KeyValue, Scan, Snapshot, Store};
 
 /// A store's operations for threads that wait for them ([`Store::blocking`]).
 ///
@@ -97,6 +97,34 @@ impl Blocking<'_> {
     }
 
     /// As [`Store::prefix`].
+    pub fn prefix(self, prefix: &[u8]) -> Records {
+        Records(self.0.prefix(prefix))
+    }
+}
+
+/// A snapshot's reads for threads that wait for them ([`Snapshot::blocking`]).
+#[derive(Clone, Copy)]
+pub struct BlockingSnapshot<'a>(&'a Snapshot);
+
+impl Snapshot {
+    /// The same reads for threads that wait, as [`Store::blocking`].
+    pub fn blocking(&self) -> BlockingSnapshot<'_> {
+        BlockingSnapshot(self)
+    }
+}
+
+impl BlockingSnapshot<'_> {
+    /// As [`Snapshot::get`].
+    pub fn get(self, key: &[u8]) -> Result<Option<Vec<u8>>, Error> {
+        wait_for(self.0.get(key))
+    }
+
+    /// As [`Snapshot::range`].
+    pub fn range(self, bounds: impl KeyRange<[u8]>) -> Records {
+        Records(self.0.range(bounds))
+    }
+
+    /// As [`Snapshot::prefix`].
     pub fn prefix(self, prefix: &[u8]) -> Records {
         Records(self.0.prefix(prefix))
     }

@@ -156,6 +156,9 @@ impl Inner {
             .sync_folder(&self.folder)
             .map_err(Error::disk(&self.folder))?;
         self.log.forget(victim.id());
+        let options = self.log.options();
+        let most = options.snapshot_space / options.segment_bytes;
+        self.moments.erased(victim.id(), most as usize);
         let mut state = self.log.lock();
         state.cleaned += 1;
         state.no_segments = None;

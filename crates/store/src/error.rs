@@ -35,6 +35,9 @@ pub enum Error {
     InUse(PathBuf),
     /// An option has a value that it can't have; the reason in one line.
     Configuration(String),
+    /// The snapshot was given up: it held more memory or space on the disk than the options let it,
+    /// or memory was used up.
+    SnapshotGivenUp,
     /// The system gives no thread.
     Thread(Arc<io::Error>),
     /// The store was closed.
@@ -77,6 +80,9 @@ impl fmt::Display for Error {
                     folder.display()
                 )
             }
+            Error::SnapshotGivenUp => f.write_str(
+                "the snapshot was given up: more has changed since than this store keeps for it",
+            ),
             Error::Thread(error) => write!(f, "the system gives no thread: {error}"),
             Error::Configuration(reason) => f.write_str(reason),
             Error::Closed => f.write_str("the store is closed"),

@@ -1,4 +1,4 @@
-//! One limit of memory for the index, the cache of values and the log's window.
+//! One limit of memory for the index, snapshots, the cache of values and the log's window.
 
 use std::sync::atomic::Ordering::Relaxed;
 
@@ -18,21 +18,40 @@ impl Inner {
         (fast + slow) as u64 + self.deadlines.bytes()
     }
 
-    /// Whether the index has all the memory that it may. As it grows, the cache shrinks.
+    /// Whether the index has all the memory that it may. As it grows, the cache shrinks, and then
+    /// snapshots are given up.
     pub fn is_index_full(&self) -> bool {
-        let bytes = self.index_bytes();
-        if self.fitted.load(Relaxed) != bytes {
-            self.fitted.store(bytes, Relaxed);
-            self.fit_cache();
+        let most = self.log.options().index_bytes();
+        loop {
+            let (index, snapshots) = (self.index_bytes(), self.moments.bytes());
+            if self.fitted.swap(index + snapshots, Relaxed) != index + snapshots {
+                self.fit_cache();
+            }
+            if index + snapshots < most {
+                return false;
+            }
+            if index >= most || !self.moments.give_up_memory() {
+                return true;
+            }
         }
-        bytes >= self.log.options().index_bytes()
+    }
+
+    /// Gives up snapshots that have noted more than they may.
+    pub fn bound_snapshots(&self) {
+        if self.moments.len() == 0 {
+            return;
+        }
+        let most = self.log.options().snapshot_memory;
+        while self.moments.bytes() > most && self.moments.give_up_memory() {}
+        self.is_index_full();
     }
 
     /// Gives the cache the memory that the index leaves, and the log's window a quarter of it as
     /// far as it is used.
     pub fn fit_cache(&self) {
         let options = self.log.options();
-        let left = options.index_bytes().saturating_sub(self.index_bytes());
+        let others = self.index_bytes() + self.moments.bytes();
+        let left = options.index_bytes().saturating_sub(others);
         // Values come and go in all sizes, so the allocator has holes.
         let bytes = options.cache_bytes.min(left - left / 16);
         let window = (bytes / 4).min(MAX_WINDOW);

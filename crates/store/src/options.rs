@@ -35,23 +35,30 @@ pub struct Options {
     pub capacity: u64,
     /// Bytes of memory for values that were read or written and may be wanted again; 0 keeps none.
     pub cache_bytes: u64,
-    /// The most bytes of memory for all that the store keeps: index, cached values, and 32 MiB for
-    /// what is on its way to the disk. As the index grows the cache shrinks, and then puts of new
-    /// keys fail with [`Error::OutOfMemory`]. With the GNU C library, a program that is to keep to
-    /// it by resident memory calls `timberline_tier::keep_large_blocks_apart` first.
+    /// The most bytes of memory for all that the store keeps: index, snapshots, cached values, and
+    /// 32 MiB for what is on its way to the disk. As the index grows the cache shrinks, and then
+    /// puts of new keys fail with [`Error::OutOfMemory`]. With the GNU C library, a program that is
+    /// to keep to it by resident memory calls `timberline_tier::keep_large_blocks_apart` first.
     pub memory_bytes: u64,
     /// Whether a full store is a cache: instead of refusing puts it deletes the records of its
     /// oldest segment. Those whose values are in memory stay, up to half of the segment.
     pub evict: bool,
     /// Whether files are read and written past the page cache.
     pub direct: bool,
+    /// The most bytes of memory in which all snapshots note what has changed since, within
+    /// `memory_bytes`, and at most those of one batch more. Beyond it the oldest is given up.
+    pub snapshot_memory: u64,
+    /// The most bytes of segments that were cleaned and that snapshots hold on the disk, on top of
+    /// `capacity`. Beyond it the oldest snapshot that holds some is given up.
+    pub snapshot_space: u64,
     /// The time by which records expire.
     pub clock: Clock,
 }
 
 impl Default for Options {
     /// Durable each, segments of 64 MiB, as much space as the disk has, a cache of 64 MiB, no limit
-    /// of memory, no eviction, past the page cache, the system's clock.
+    /// of memory, no eviction, past the page cache, for snapshots 64 MiB of memory and 1 GiB on the
+    /// disk, the system's clock.
     fn default() -> Options {
         Options {
             durability: Durability::Each,
@@ -61,6 +68,8 @@ impl Default for Options {
             memory_bytes: u64::MAX,
             evict: false,
             direct: true,
+            snapshot_memory: 64 << 20,
+            snapshot_space: 1 << 30,
             clock: Clock::System,
         }
     }

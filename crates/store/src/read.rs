@@ -1,9 +1,11 @@
 //! A value's way back: from the cache, a head, the window of the log, or the disk.
 
+use std::sync::Arc;
+
 use timberline_io::{Buffer, SECTOR};
 
 use crate::Error;
-use crate::location::Location;
+use crate::location::{Location, SegmentId};
 use crate::record::{HEADER, Kind, Record};
 use crate::segment::Segment;
 use crate::store::Inner;
@@ -30,6 +32,17 @@ impl Inner {
 
     /// The record that lies there, of this key, expired or not; `None` if its segment was erased.
     pub async fn read(&self, location: Location, key: &[u8]) -> Result<Option<Found>, Error> {
+        self.read_from(|id| self.log.segment(id), location, key)
+            .await
+    }
+
+    /// The same, in the segment that `segment` finds.
+    pub async fn read_from(
+        &self,
+        segment: impl FnOnce(SegmentId) -> Option<Arc<Segment>>,
+        location: Location,
+        key: &[u8],
+    ) -> Result<Option<Found>, Error> {
         let found = |record: Record| {
             let is_it = record.kind == Kind::Put && record.key == key;
             is_it.then(|| Found {
@@ -52,7 +65,7 @@ impl Inner {
             self.cache(&passing);
             return Ok(Some(passing));
         }
-        let Some(segment) = self.log.segment(location.segment()) else {
+        let Some(segment) = segment(location.segment()) else {
             return Ok(None);
         };
         if location.offset() >= segment.written() {

@@ -9,7 +9,8 @@ use timberline_tree::KeyRange;
 
 use crate::location::Location;
 use crate::read::Found;
-use crate::store::{Inner, PENDING};
+use crate::snapshot::Open;
+use crate::store::PENDING;
 use crate::{Error, Store};
 
 /// Reads that a scan has under way.
@@ -18,19 +19,57 @@ const AHEAD: usize = 16;
 /// A key and its value.
 pub type KeyValue = (Vec<u8>, Vec<u8>);
 
+/// A key with its word in the index, or why there are no more.
+pub(crate) type Listed = Result<(Vec<u8>, u64), Error>;
+
 /// A key, and its record if it has one.
 type Read = Pin<Box<dyn Future<Output = Result<(Vec<u8>, Option<Found>), Error>> + Send>>;
 
 /// Records in key order, from either end: ascending by [`next`](Self::next), descending by
 /// [`next_back`](Self::next_back).
 ///
-/// It is no snapshot. A record that is there all the time is returned once; one that is put or
-/// deleted meanwhile may be or not; no key is returned twice.
+/// That of a store is no snapshot. A record that is there all the time is returned once; one that
+/// is put or deleted meanwhile may be or not; no key is returned twice. That of a
+/// [`Snapshot`](crate::Snapshot) returns the records of its moment.
 pub struct Scan {
-    store: Arc<Inner>,
-    keys: Box<dyn DoubleEndedIterator<Item = (Vec<u8>, u64)> + Send>,
+    view: Arc<View>,
+    keys: Box<dyn DoubleEndedIterator<Item = Listed> + Send>,
     front: VecDeque<Read>,
     back: VecDeque<Read>,
+}
+
+/// Which records a scan returns.
+pub(crate) enum View {
+    /// Those that the store has meanwhile.
+    Now(Store),
+    /// Those of a snapshot's moment.
+    Then(Arc<Open>),
+}
+
+impl View {
+    /// The record of a key that was listed with this word.
+    async fn record(&self, key: &[u8], word: u64) -> Result<Option<Found>, Error> {
+        match self {
+            View::Now(store) => {
+                if word != PENDING
+                    && let Some(found) = store.inner.read(Location::from_word(word), key).await?
+                {
+                    return Ok(Some(found));
+                }
+                // It was moved or deleted meanwhile.
+                store.inner.find(key).await
+            }
+            View::Then(open) => open.record(key, word).await,
+        }
+    }
+
+    /// Whether a record with this time counts.
+    fn shows(&self, expires: u64) -> bool {
+        match self {
+            View::Now(store) => store.inner.counts(expires),
+            View::Then(open) => open.shows(expires),
+        }
+    }
 }
 
 impl Store {
@@ -58,17 +97,23 @@ impl Store {
     }
 
     fn scan(&self, keys: impl DoubleEndedIterator<Item = (Vec<u8>, u64)> + Send + 'static) -> Scan {
-        let (store, keys) = (Arc::clone(&self.inner), Box::new(keys));
-        Scan {
-            store,
-            keys,
-            front: VecDeque::new(),
-            back: VecDeque::new(),
-        }
+        Scan::new(View::Now(self.clone()), keys.map(Ok))
     }
 }
 
 impl Scan {
+    pub(crate) fn new(
+        view: View,
+        keys: impl DoubleEndedIterator<Item = Listed> + Send + 'static,
+    ) -> Scan {
+        Scan {
+            view: Arc::new(view),
+            keys: Box::new(keys),
+            front: VecDeque::new(),
+            back: VecDeque::new(),
+        }
+    }
+
     /// The first record that was not returned; `None` at the end. After an error the next call goes
     /// on behind the record that could not be read.
     pub async fn next(&mut self) -> Option<Result<KeyValue, Error>> {
@@ -76,7 +121,7 @@ impl Scan {
             while self.front.len() < AHEAD
                 && let Some(entry) = self.keys.next()
             {
-                self.front.push_back(begun(&self.store, entry));
+                self.front.push_back(begun(&self.view, entry));
             }
             // Where both ends have met, the other one may have begun what is left.
             let read = self.front.pop_front().or_else(|| self.back.pop_back())?;
@@ -92,7 +137,7 @@ impl Scan {
             while self.back.len() < AHEAD
                 && let Some(entry) = self.keys.next_back()
             {
-                self.back.push_back(begun(&self.store, entry));
+                self.back.push_back(begun(&self.view, entry));
             }
             let read = self.back.pop_front().or_else(|| self.front.pop_back())?;
             if let Some(result) = self.current(read.await) {
@@ -108,7 +153,7 @@ impl Scan {
     ) -> Option<Result<KeyValue, Error>> {
         match read {
             Ok((key, found)) => found
-                .filter(|it| self.store.counts(it.expires))
+                .filter(|it| self.view.shows(it.expires))
                 .map(|it| Ok((key, it.value))),
             Err(error) => Some(Err(error)),
         }
@@ -116,16 +161,11 @@ impl Scan {
 }
 
 /// The read of a record, which the disk begins at once.
-fn begun(store: &Arc<Inner>, (key, word): (Vec<u8>, u64)) -> Read {
-    let store = Arc::clone(store);
+fn begun(view: &Arc<View>, entry: Listed) -> Read {
+    let view = Arc::clone(view);
     let mut read: Read = Box::pin(async move {
-        if word != PENDING
-            && let Some(found) = store.read(Location::from_word(word), &key).await?
-        {
-            return Ok((key, Some(found)));
-        }
-        // It was moved or deleted meanwhile.
-        let found = store.find(&key).await?;
+        let (key, word) = entry?;
+        let found = view.record(&key, word).await?;
         Ok((key, found))
     });
     // A future does nothing before it is polled. What it returns at once is kept.

@@ -14,6 +14,7 @@ use crate::first_bytes::FirstBytes;
 use crate::location::Location;
 use crate::log::{Log, NewRecord};
 use crate::record::NEVER;
+use crate::snapshot::Moments;
 use crate::threads::Threads;
 use crate::window::Window;
 use crate::{Batch, Error, Options, Report};
@@ -42,6 +43,8 @@ pub(crate) struct Inner {
     pub index: Art<[u8], u64>,
     /// When keys expire. Changes with the index.
     pub deadlines: Deadlines,
+    /// Those of snapshots that are open.
+    pub moments: Moments,
     /// Whoever changes a key's record in the index and in the log holds its lock, so that both
     /// change in the same order. Nobody waits for anything else meanwhile.
     stripes: Box<[Mutex<()>]>,
@@ -81,13 +84,20 @@ pub struct Stats {
     pub index_bytes: u64,
     /// Bytes of values that are cached in memory, and of the log's end that is kept there.
     pub cached_bytes: u64,
+    /// Snapshots that are open.
+    pub snapshots: usize,
+    /// Bytes of memory that they take.
+    pub snapshot_bytes: u64,
+    /// Segments that were cleaned, and whose space on the disk they hold.
+    pub held: usize,
 }
 
 impl Store {
     /// As [`open`](Self::open), on a disk that the caller drives: with an executor of its own, or
     /// on a simulated one. [`maintain`](Self::maintain) has to run beside all other operations, and
     /// [`begin_commit`](Self::begin_commit) is called by the clock if
-    /// [`Durability::Interval`] was promised.
+    /// [`Durability::Interval`](crate::Durability::Interval) was promised, as is
+    /// [`begin_expiry`](Self::begin_expiry) if keys expire.
     ///
     /// # Errors
     /// As there.
@@ -105,6 +115,7 @@ impl Store {
             log: recovered.log,
             index: recovered.index,
             deadlines: recovered.deadlines,
+            moments: Moments::default(),
             stripes: (0..STRIPES).map(|_| Mutex::default()).collect(),
             values: Values::new(options.cache_bytes.min(options.index_bytes())),
             window: Window::new(),
@@ -232,6 +243,9 @@ impl Store {
             expired: state.expired,
             index_bytes: self.inner.index_bytes(),
             cached_bytes: self.inner.values.bytes() + self.inner.window.bytes(),
+            snapshots: self.inner.moments.len(),
+            snapshot_bytes: self.inner.moments.bytes(),
+            held: self.inner.moments.held(),
         }
     }
 

@@ -93,6 +93,7 @@ impl Inner {
         let mut times = Vec::new();
         let appended = reserved.and_then(|()| {
             self.log.append(entries, |entry, location| {
+                self.moments.note(&self.index, &self.log, entry.key);
                 let is_put = entry.kind == Kind::Put;
                 let word = location.to_word();
                 let old = match entry.kind {
@@ -122,6 +123,7 @@ impl Inner {
         for (at, key) in times {
             self.settle(key, at);
         }
+        self.bound_snapshots();
         appended.map(Some)
     }
 

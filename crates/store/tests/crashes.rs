@@ -24,6 +24,8 @@ type Change = Vec<(Vec<u8>, Option<(Vec<u8>, u64)>)>;
 fn options(durability: Durability, now: &Arc<AtomicU64>) -> Options {
     Options {
         clock: Clock::Program(Arc::clone(now)),
+        snapshot_memory: u64::MAX,
+        snapshot_space: u64::MAX,
         // So much that nothing is evicted: a run is to repeat.
         cache_bytes: 1 << 20,
         memory_bytes: u64::MAX,
