@@ -6,7 +6,7 @@ use std::sync::Arc;
 use timberline_io::SECTOR;
 
 use crate::Error;
-use crate::location::{GRAIN, Location};
+use crate::location::{GRAIN, Location, SegmentId};
 use crate::log::{Appended, NewRecord};
 use crate::read::read;
 use crate::record::{HEADER, Kind, Record};
@@ -77,9 +77,18 @@ impl Inner {
             let open: Vec<_> = state.heads().map(|head| head.segment.id()).collect();
             (open, state.no_segments.is_some(), state.sequence)
         };
-        let mut full = self.log.segments();
-        full.retain(|it| !open.contains(&it.id()));
+        let all = self.log.segments();
+        let first = all.iter().min_by_key(|it| it.header.sequence)?;
+        let second = oldest(&all, first.id());
+        let moving = |it: &Arc<Segment>| match it.id() == first.id() {
+            true => it.moving(second),
+            false => it.moving(first.header.sequence),
+        };
+        let is_open = |it: &&Arc<Segment>| open.contains(&it.id());
+        let mut full: Vec<_> = all.iter().filter(|it| !is_open(it)).cloned().collect();
         let live: f64 = full.iter().map(|it| it.utilization()).sum();
+        let deletes = full.iter().map(moving).sum::<f64>() - live;
+        let are_many = deletes > (TOO_LIVE - ENOUGH_LIVE) * full.len() as f64;
         full.retain(|it| !it.is_kept());
         if let Some(dead) = full.iter().find(|it| it.is_dead()) {
             return Some((Arc::clone(dead), Purpose::Clean));
@@ -89,7 +98,7 @@ impl Inner {
                 return None;
             }
             // To move many records costs more than their loss.
-            let has_few = |it: &Arc<Segment>| it.utilization() <= FEW_LIVE;
+            let has_few = |it: &Arc<Segment>| moving(it) <= FEW_LIVE;
             if !full.iter().any(has_few) {
                 let oldest = full.into_iter().min_by_key(|it| it.id());
                 return oldest.map(|it| (it, Purpose::Evict));
@@ -98,29 +107,28 @@ impl Inner {
         } else if live >= ENOUGH_LIVE * full.len() as f64 && !is_full {
             return None;
         }
-        full.retain(|it| it.utilization() < TOO_LIVE);
         let worth = |segment: &Arc<Segment>| {
-            let (live, age) = (
-                segment.utilization(),
-                now.saturating_sub(segment.newest()) + 1,
-            );
-            (1.0 - live) * age as f64 / (1.0 + live)
+            let (moving, age) = (moving(segment), now.saturating_sub(segment.newest()) + 1);
+            (1.0 - moving) * age as f64 / (1.0 + moving)
         };
-        let best = full.into_iter();
-        let best = best.max_by(|a, b| worth(a).total_cmp(&worth(b)));
-        best.map(|it| (it, Purpose::Clean))
+        let gains = full.iter().filter(|it| moving(it) < TOO_LIVE);
+        let best = gains.max_by(|a, b| worth(a).total_cmp(&worth(b))).cloned();
+        // Deletes may go when all segments are gone that were made before them. The heads stay, so
+        // that this ends.
+        let oldest = full.into_iter().min_by_key(|it| it.header.sequence);
+        let heads_made = all
+            .iter()
+            .filter(is_open)
+            .map(|it| it.header.sequence)
+            .min();
+        let oldest = oldest.filter(|it| are_many && Some(it.header.sequence) < heads_made);
+        best.or(oldest).map(|it| (it, Purpose::Clean))
     }
 
     async fn clean(&self, victim: &Arc<Segment>, purpose: Purpose) -> Result<(), Error> {
-        let older = self.log.segments();
-        let mut older = older.iter().filter(|it| it.id() != victim.id());
         // A delete is kept while there may be older records of its key. They are in segments that
         // were made before it.
-        let oldest = older
-            .by_ref()
-            .map(|it| it.header.sequence)
-            .min()
-            .unwrap_or(u64::MAX);
+        let oldest = oldest(&self.log.segments(), victim.id());
         if !victim.is_dead() {
             let mut records = Records::new(victim, START);
             // Bytes of records that eviction passes over.
@@ -178,7 +186,7 @@ impl Inner {
         Ok(())
     }
 
-    /// Moves a record if it counts, or a delete in its place if it expired.
+    /// Moves a record if it counts, or a delete in its place if it has to hide others.
     async fn relocate(
         &self,
         victim: &Segment,
@@ -192,7 +200,7 @@ impl Inner {
                 let known = self.locate(record.key);
                 let record = if record.kind == Kind::Put && known == Some(location) {
                     record
-                } else if record.hides() && known.is_none() && oldest < record.sequence {
+                } else if self.is_to_hide(&record, known) && oldest < record.sequence {
                     Record::new(Kind::Delete, record.sequence, record.key, &[])
                 } else {
                     return Ok(());
@@ -218,6 +226,21 @@ impl Inner {
             self.log.wait_for_change(changes).await;
         }
     }
+
+    /// Whether a record that is not the one of its key, which is at `known`, hides others that may
+    /// be on the disk, and no newer one does. What replaced one that did not expire hides them.
+    fn is_to_hide(&self, record: &Record, known: Option<Location>) -> bool {
+        let is_delete = record.kind == Kind::Delete;
+        let is_over = is_delete || self.deadlines.has_passed(record.expires);
+        record.hides() && is_over && !known.is_some_and(Location::hides)
+    }
+}
+
+/// The sequence number at which the oldest of segments was made, without this one.
+fn oldest(segments: &[Arc<Segment>], without: SegmentId) -> u64 {
+    let others = segments.iter().filter(|it| it.id() != without);
+    let made = others.map(|it| it.header.sequence);
+    made.min().unwrap_or(u64::MAX)
 }
 
 /// Reads a segment's records in order. Damaged ones are passed over.
@@ -275,10 +298,10 @@ impl<'a> Records<'a> {
             {
                 self.fill(len, end).await?;
                 if let Some(record) = Record::decode(self.rest()) {
-                    let (id, expires) = (self.segment.id(), record.expires());
+                    let location = Location::of(self.segment.id(), self.offset, &record);
                     self.next = self.offset + len as u64;
                     self.in_damage = false;
-                    return Ok(Some(Location::new(id, self.offset, len, expires)));
+                    return Ok(Some(location));
                 }
             }
             if !std::mem::replace(&mut self.in_damage, true) {

@@ -3,6 +3,8 @@
 //! Invariant: outside of a key's lock, a key whose word in the index says that it expires has its
 //! time here, and one entry in the order of times; any other key has neither.
 
+use std::sync::atomic::{AtomicU64, Ordering::SeqCst};
+
 use timberline_tree::Art;
 
 use crate::record::NEVER;
@@ -17,6 +19,8 @@ pub(crate) struct Deadlines {
     times: Art<[u8], u64>,
     /// Times, big-endian, with their keys behind them. The value says nothing.
     order: Art<[u8], u64>,
+    /// The latest time at which it was looked for what has expired.
+    latest: AtomicU64,
 }
 
 fn entry(at: u64, key: &[u8]) -> Vec<u8> {
@@ -55,6 +59,17 @@ impl Deadlines {
         if current == NEVER {
             self.times.remove(key);
         }
+    }
+
+    /// It was looked at this time for what has expired.
+    pub fn look(&self, now: u64) {
+        self.latest.fetch_max(now, SeqCst);
+    }
+
+    /// Whether a record with this time may have been taken for one that expired. It stays so when
+    /// the clock is set back.
+    pub fn has_passed(&self, at: u64) -> bool {
+        at <= self.latest.load(SeqCst)
     }
 
     /// Whether a time has come.

@@ -197,7 +197,9 @@ impl Inner {
     /// Removes what has expired from the index.
     pub async fn remove_expired(&self) {
         loop {
-            let due = self.deadlines.due(self.now(), AT_ONCE);
+            let now = self.now();
+            self.deadlines.look(now);
+            let due = self.deadlines.due(now, AT_ONCE);
             if due.is_empty() {
                 return;
             }

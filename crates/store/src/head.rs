@@ -94,9 +94,10 @@ impl Head {
         self.tail.resize(at + bytes, 0);
         record.encode(&mut self.tail[at..]);
         self.sequence = self.sequence.max(record.sequence);
-        let location = Location::new(self.segment.id(), offset, bytes, record.expires());
+        let location = Location::of(self.segment.id(), offset, record);
         if record.kind != Kind::Seal {
-            self.segment.add(location, record.sequence, record.hides());
+            self.segment
+                .add(location, record.sequence, record.kind, record.hides());
         }
         location
     }

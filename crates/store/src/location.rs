@@ -1,16 +1,18 @@
 //! Where a record lies, in one word of the index.
 //!
 //! ```text
-//! 63              40 39              16   15    14             0
-//! | segment, 24 bits | offset ÷ 8      | expires | sectors to read |
+//! 63              40 39              16   15      14    13             0
+//! | segment, 24 bits | offset ÷ 8      | expires | fresh | sectors to read |
 //! ```
 //!
 //! Who has the word knows so whether the record expires: nobody looks for the time of one that does
-//! not.
+//! not. Whether one that does is fresh decides what cleaning keeps of its key.
 
 use std::ops::Range;
 
 use timberline_io::SECTOR;
+
+use crate::record::Record;
 
 /// Records begin at multiples of this many bytes.
 pub(crate) const GRAIN: u64 = 8;
@@ -29,8 +31,10 @@ impl SegmentId {
 
 /// In the word of a record that expires.
 const EXPIRES: u64 = 1 << 15;
+/// In that of one that is fresh, too.
+const FRESH: u64 = 1 << 14;
 /// Those for the number of sectors.
-const SECTORS: u64 = EXPIRES - 1;
+const SECTORS: u64 = FRESH - 1;
 
 /// A record's place.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -38,15 +42,23 @@ pub(crate) struct Location(u64);
 
 impl Location {
     /// That of a record of this many bytes.
-    pub fn new(segment: SegmentId, offset: u64, bytes: usize, expires: bool) -> Location {
+    pub fn new(segment: SegmentId, offset: u64, bytes: usize) -> Location {
         debug_assert!(segment <= SegmentId::LAST && offset.is_multiple_of(GRAIN));
         debug_assert!(offset < MAX_SEGMENT);
         let sector = SECTOR as u64;
         let sectors = (offset + bytes as u64).div_ceil(sector) - offset / sector;
         // More sectors than fit are as good as none: they are read in two steps.
         let sectors = if sectors > SECTORS { 0 } else { sectors };
-        let expires = if expires { EXPIRES } else { 0 };
-        Location((u64::from(segment.0) << 40) | ((offset / GRAIN) << 16) | expires | sectors)
+        Location((u64::from(segment.0) << 40) | ((offset / GRAIN) << 16) | sectors)
+    }
+
+    /// That of a record.
+    pub fn of(segment: SegmentId, offset: u64, record: &Record) -> Location {
+        let mut location = Location::new(segment, offset, record.bytes());
+        if record.expires() {
+            location.0 |= EXPIRES | if record.fresh { FRESH } else { 0 };
+        }
+        location
     }
 
     /// The location that was stored as this word.
@@ -54,15 +66,11 @@ impl Location {
         Location(word)
     }
 
-    /// The location in a word of version 1, which had a bit more for the sectors, and knew no
+    /// The location in a word of version 1, which had two bits more for the sectors, and knew no
     /// expiry.
     pub fn from_version_1(word: u64) -> Location {
-        let unknown = EXPIRES | SECTORS;
-        Location(if word & EXPIRES == 0 {
-            word
-        } else {
-            word & !unknown
-        })
+        let fits = word & (EXPIRES | FRESH) == 0;
+        Location(if fits { word } else { word & !0xffff })
     }
 
     /// The location as a word to store.
@@ -77,6 +85,12 @@ impl Location {
     /// Whether the record expires.
     pub fn expires(self) -> bool {
         self.0 & EXPIRES != 0
+    }
+
+    /// Whether the record hides older ones of its key for as long as it is the key's, and what was
+    /// kept to hide them may go.
+    pub fn hides(self) -> bool {
+        self.0 & (EXPIRES | FRESH) != EXPIRES | FRESH
     }
 
     /// Bytes from the segment's start.
@@ -94,23 +108,21 @@ impl Location {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::record::{Kind, NEVER};
 
     #[test]
     fn a_word_keeps_a_location() {
-        for (segment, offset, bytes, expires) in [
-            (0, 4096, 32, false),
-            (SegmentId::LAST.0, MAX_SEGMENT - 32, 32, true),
-            (7, 4096 + 504, 16, false),
-            (7, 8, 1 << 20, true),
-            (7, 4096, 512 * 0x7fff, false),
+        for (segment, offset, bytes) in [
+            (0, 4096, 32),
+            (SegmentId::LAST.0, MAX_SEGMENT - 32, 32),
+            (7, 4096 + 504, 16),
+            (7, 8, 1 << 20),
+            (7, 4096, 512 * 0x3fff),
         ] {
-            let location = Location::new(SegmentId(segment), offset, bytes, expires);
+            let location = Location::new(SegmentId(segment), offset, bytes);
             let location = Location::from_word(location.to_word());
-            assert_eq!(location.expires(), expires);
-            if !expires {
-                let old = Location::from_version_1(location.to_word());
-                assert_eq!(old, location);
-            }
+            assert!(!location.expires() && location.hides());
+            assert_eq!(Location::from_version_1(location.to_word()), location);
             assert_eq!((location.segment().0, location.offset()), (segment, offset));
             let sectors = location.sectors();
             assert!(sectors.start <= offset && offset < sectors.start + 512);
@@ -121,9 +133,26 @@ mod tests {
 
     #[test]
     fn more_sectors_than_fit_are_not_known() {
-        let long = Location::new(SegmentId(7), 4096, 512 * 0x8000, true);
-        assert!(long.sectors().is_empty() && long.expires());
-        let old = Location::from_version_1(7 << 40 | 512 << 16 | 0x8000);
-        assert_eq!(old, Location::new(SegmentId(7), 4096, 512 * 0x8000, false));
+        let long = Location::new(SegmentId(7), 4096, 512 * 0x4000);
+        assert!(long.sectors().is_empty());
+        for sectors in [0x4000, 0x8000, 0xffff] {
+            let old = Location::from_version_1(7 << 40 | 512 << 16 | sectors);
+            assert_eq!(old, long);
+        }
+    }
+
+    #[test]
+    fn a_word_says_whether_the_record_expires_and_hides_others() {
+        for (expires, fresh, hides) in [(NEVER, false, true), (7, false, true), (7, true, false)] {
+            let record = Record {
+                expires,
+                fresh,
+                ..Record::new(Kind::Put, 1, b"key", b"value")
+            };
+            let location = Location::of(SegmentId(7), 4096, &record);
+            assert_eq!(location.expires(), expires != NEVER);
+            assert_eq!(location.hides(), hides);
+            assert_eq!(location.sectors(), 4096..4096 + 512);
+        }
     }
 }

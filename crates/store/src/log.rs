@@ -164,11 +164,12 @@ impl Log {
             .remove(&id);
     }
 
-    /// Appends new records as one batch, if it is possible at once; `placed` learns where each of
-    /// them lies.
+    /// Appends new records as one batch, if it is possible at once. For each, `fresh` says whether
+    /// it is, and then `placed` learns where it lies.
     pub fn append<'a>(
         &self,
         entries: &[NewRecord<'a>],
+        fresh: impl Fn(&NewRecord) -> bool,
         mut placed: impl FnMut(&NewRecord<'a>, Location),
     ) -> Result<Appended<u64>, Error> {
         let bytes = entries.iter().map(NewRecord::bytes).sum();
@@ -183,6 +184,7 @@ impl Log {
                 kind: entry.kind,
                 sequence: state.sequence,
                 expires: entry.expires,
+                fresh: fresh(entry),
                 key: entry.key,
                 value: entry.value,
                 goes_on: index + 1 < entries.len(),

@@ -8,7 +8,8 @@
 //!     key, value, zeros up to a multiple of 8
 //! ```
 //!
-//! Flags: 1 if the batch goes on behind it, 2 if it expires.
+//! Flags: 1 if the batch goes on behind it, 2 if it expires, 4 if it is fresh: then it may go when
+//! it has expired, and nothing has to be kept in its place ([`Record::fresh`]).
 //!
 //! All numbers are little-endian. The checksum is CRC-32C. Sequence numbers ascend in the order in
 //! which operations took effect, from 1; a record that cleaning moves keeps its own. Of several
@@ -27,6 +28,7 @@ pub(crate) const NEVER: u64 = u64::MAX;
 
 const GOES_ON: u8 = 1;
 const EXPIRES: u8 = 2;
+const FRESH: u8 = 4;
 
 /// What a record says.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -47,6 +49,9 @@ pub(crate) struct Record<'a> {
     pub sequence: u64,
     /// From this time on it does not count, in milliseconds since 1970; or [`NEVER`].
     pub expires: u64,
+    /// Of one that expires: whether older records of its key were deleted, or have expired by
+    /// themselves when it does, so that it hides none.
+    pub fresh: bool,
     pub key: &'a [u8],
     pub value: &'a [u8],
     /// Whether the next record belongs to the same batch.
@@ -70,6 +75,7 @@ impl<'a> Record<'a> {
             kind,
             sequence,
             expires: NEVER,
+            fresh: false,
             key,
             value,
             goes_on: false,
@@ -89,7 +95,7 @@ impl<'a> Record<'a> {
     /// Whether it makes older records of its key obsolete without a value of its own, at once or
     /// when it expires.
     pub fn hides(&self) -> bool {
-        self.kind == Kind::Delete || self.expires()
+        self.kind == Kind::Delete || self.expires() && !self.fresh
     }
 
     /// Writes it to bytes of that length.
@@ -105,7 +111,7 @@ impl<'a> Record<'a> {
             to[18] |= GOES_ON;
         }
         if self.expires() {
-            to[18] |= EXPIRES;
+            to[18] |= EXPIRES | if self.fresh { FRESH } else { 0 };
             key_at += 8;
             to[HEADER..key_at].copy_from_slice(&self.expires.to_le_bytes());
         }
@@ -148,6 +154,7 @@ impl<'a> Record<'a> {
             kind,
             sequence: word & ((1 << 56) - 1),
             expires,
+            fresh: bytes[18] & FRESH != 0,
             key,
             value: rest.get(..value)?,
             goes_on: bytes[18] & GOES_ON != 0,
@@ -198,11 +205,17 @@ mod tests {
         let long = vec![7; 5000];
         for (key, value) in [(&b""[..], &b""[..]), (b"key", b"value"), (&long, &long)] {
             for kind in [Kind::Put, Kind::Delete, Kind::Seal] {
-                for (goes_on, expires) in [(false, NEVER), (true, NEVER), (false, 0), (true, 7)] {
+                for (goes_on, expires, fresh) in [
+                    (false, NEVER, false),
+                    (true, NEVER, false),
+                    (false, 0, false),
+                    (true, 7, true),
+                ] {
                     let record = Record {
                         kind,
                         sequence: (1 << 56) - 1,
                         expires,
+                        fresh,
                         key,
                         value,
                         goes_on,

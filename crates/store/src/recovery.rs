@@ -83,7 +83,9 @@ pub(crate) async fn recover(
     let table = Table::new(&segments);
     let find = |id| table.get(id);
     let loaded = checkpoint::load(disk, folder, &files, store, options, find).await?;
-    let mut recovery = Recovery::new(&table, loaded, options.clock.now());
+    let now = options.clock.now();
+    loaded.deadlines.look(now);
+    let mut recovery = Recovery::new(&table, loaded, now);
     for segment in segments.values() {
         recovery.read(segment).await?;
     }
@@ -177,6 +179,7 @@ struct Found {
     kind: Kind,
     sequence: u64,
     expires: u64,
+    hides: bool,
     key: Vec<u8>,
     goes_on: bool,
     /// Where it ends.
@@ -264,6 +267,7 @@ impl<'a> Recovery<'a> {
                 kind: record.kind,
                 sequence: record.sequence,
                 expires: record.expires,
+                hides: record.hides(),
                 key: record.key.to_vec(),
                 goes_on: record.goes_on,
                 end: location.offset() + record.bytes() as u64,
@@ -309,18 +313,26 @@ impl<'a> Recovery<'a> {
             kind,
             sequence,
             expires,
+            hides,
             key,
             ..
         } = found;
-        segment.add(location, sequence, kind == Kind::Delete || expires != NEVER);
+        segment.add(location, sequence, kind, hides);
         let place = (location.offset() / crate::location::GRAIN) as u32;
         self.sequences
             .entry(location.segment())
             .or_default()
             .push((place, sequence));
         self.last = self.last.max(sequence);
+        let is_value = kind == Kind::Put && expires > self.now;
         let known = match self.loaded.index.get(&key) {
-            Some(word) => self.sequence_of(Location::from_word(word)),
+            Some(word) => match self.sequence_of(Location::from_word(word)) {
+                Some(sequence) => sequence,
+                // It is from the checkpoint, and was not read. A value that is read is no older.
+                None if is_value => 0,
+                // But a delete may be, which cleaning has moved since.
+                None => self.loaded.sequence,
+            },
             None => self.deleted.get(&key).copied().unwrap_or(0),
         };
         // A record that was moved and its copy have the same number, and either will do.
@@ -328,7 +340,6 @@ impl<'a> Recovery<'a> {
             return Ok(());
         }
         let time = self.loaded.deadlines.get(&key);
-        let is_value = kind == Kind::Put && expires > self.now;
         let current = if is_value { expires } else { NEVER };
         if current != NEVER {
             self.loaded.deadlines.reserve(&key, expires)?;
@@ -362,15 +373,12 @@ impl<'a> Recovery<'a> {
         Ok(())
     }
 
-    /// The sequence number of a record that the index knows. 0 if it was not read: then it is from
-    /// the checkpoint, and no record that is read is older.
-    fn sequence_of(&self, location: Location) -> u64 {
+    /// The sequence number of a record that the index knows, if it was read.
+    fn sequence_of(&self, location: Location) -> Option<u64> {
         let place = (location.offset() / crate::location::GRAIN) as u32;
-        let Some(sequences) = self.sequences.get(&location.segment()) else {
-            return 0;
-        };
-        let at = sequences.binary_search_by_key(&place, |it| it.0);
-        at.map_or(0, |at| sequences[at].1)
+        let sequences = self.sequences.get(&location.segment())?;
+        let at = sequences.binary_search_by_key(&place, |it| it.0).ok()?;
+        Some(sequences[at].1)
     }
 }
 

@@ -16,6 +16,7 @@ use timberline_io::{BLOCK, Buffer, Disk, File, Mode};
 
 use crate::checkpoint::Covered;
 use crate::location::{Location, SegmentId};
+use crate::record::Kind;
 use crate::{Error, Options};
 
 /// Where records begin.
@@ -85,6 +86,8 @@ pub(crate) struct Segment {
     /// Sectors of records that were appended, and of those that the index still knows.
     total: AtomicU64,
     live: AtomicU64,
+    /// Sectors of deletes.
+    deletes: AtomicU64,
     /// The greatest sequence number in it.
     newest: AtomicU64,
     /// Whether a record is in it that hides older ones of its key.
@@ -142,6 +145,7 @@ impl Segment {
             written: AtomicU64::new(START),
             total: AtomicU64::new(0),
             live: AtomicU64::new(0),
+            deletes: AtomicU64::new(0),
             newest: AtomicU64::new(header.sequence),
             hides: AtomicBool::new(false),
             kept: AtomicBool::new(false),
@@ -174,6 +178,7 @@ impl Segment {
             end,
             is_complete,
             total: self.total.load(Relaxed),
+            deletes: self.deletes.load(Relaxed),
             newest: self.newest(),
             hides: self.hides.load(Relaxed),
         }
@@ -182,12 +187,16 @@ impl Segment {
     /// Its records up to there are known from a checkpoint.
     pub fn cover(&self, covered: Covered) {
         self.total.fetch_add(covered.total, Relaxed);
+        self.deletes.fetch_add(covered.deletes, Relaxed);
         self.newest.fetch_max(covered.newest, Relaxed);
         self.hides.fetch_or(covered.hides, Relaxed);
     }
 
     /// A record was appended; `hides` as [`Record::hides`](crate::record::Record::hides).
-    pub fn add(&self, location: Location, sequence: u64, hides: bool) {
+    pub fn add(&self, location: Location, sequence: u64, kind: Kind, hides: bool) {
+        if kind == Kind::Delete {
+            self.deletes.fetch_add(sectors(location), Relaxed);
+        }
         self.total.fetch_add(sectors(location), Relaxed);
         self.newest.fetch_max(sequence, Relaxed);
         if hides {
@@ -207,12 +216,22 @@ impl Segment {
 
     /// Fraction of its records that the index still knows, by size.
     pub fn utilization(&self) -> f64 {
+        self.fraction(self.live.load(Relaxed))
+    }
+
+    /// Fraction of its records that cleaning would move, by size, about: deletes too, where records
+    /// in other segments, the oldest of which was made at this sequence number, may be older.
+    pub fn moving(&self, oldest: u64) -> f64 {
+        let deletes = match oldest < self.newest() {
+            true => self.deletes.load(Relaxed),
+            false => 0,
+        };
+        self.fraction(self.live.load(Relaxed) + deletes)
+    }
+
+    fn fraction(&self, sectors: u64) -> f64 {
         let total = self.total.load(Relaxed);
-        if total == 0 {
-            0.0
-        } else {
-            self.live.load(Relaxed) as f64 / total as f64
-        }
+        sectors as f64 / total.max(1) as f64
     }
 
     pub fn newest(&self) -> u64 {

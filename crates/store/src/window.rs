@@ -55,7 +55,7 @@ impl Chunk {
             let bytes = self.from(next);
             let len = Record::len_at(bytes)?;
             let record = Record::decode_checked(bytes)?;
-            let location = Location::new(self.segment, next, len, record.expires());
+            let location = Location::of(self.segment, next, &record);
             next += len as u64;
             Some((location, record))
         });
@@ -200,7 +200,7 @@ mod tests {
     }
 
     fn find(window: &Window, segment: u32, offset: u64) -> Option<u8> {
-        let location = Location::new(SegmentId(segment), offset, 8, false);
+        let location = Location::new(SegmentId(segment), offset, 8);
         window.read(location, |bytes| bytes[0]).map(|it| it.0)
     }
 

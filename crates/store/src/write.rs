@@ -92,7 +92,8 @@ impl Inner {
         // Times that records of these keys had before, and their keys.
         let mut times = Vec::new();
         let appended = reserved.and_then(|()| {
-            self.log.append(entries, |entry, location| {
+            let fresh = |entry: &NewRecord| self.is_fresh(entry);
+            self.log.append(entries, fresh, |entry, location| {
                 self.moments.note(&self.index, &self.log, entry.key);
                 let is_put = entry.kind == Kind::Put;
                 let word = location.to_word();
@@ -143,6 +144,15 @@ impl Inner {
         self.kill(old);
         self.values.remove(old);
         old.expires().then(|| self.deadlines.get(key))
+    }
+
+    /// Whether a record that is to be appended is fresh: it expires, and its key has no record, so
+    /// that a delete hides older ones if there are some; or has a fresh one that expires before.
+    fn is_fresh(&self, entry: &NewRecord) -> bool {
+        entry.expires != NEVER
+            && self
+                .locate(entry.key)
+                .is_none_or(|old| !old.hides() && self.deadlines.get(entry.key) <= entry.expires)
     }
 
     /// Forgets a time of a key, unless its record says that one.

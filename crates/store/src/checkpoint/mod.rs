@@ -36,6 +36,8 @@ pub(crate) struct Covered {
     pub is_complete: bool,
     /// Sectors of its records, live or not.
     pub total: u64,
+    /// Sectors of those that delete. Version 1 says 0.
+    pub deletes: u64,
     /// The greatest sequence number in it.
     pub newest: u64,
     /// Whether it has records that hide older ones of their key.
@@ -43,14 +45,16 @@ pub(crate) struct Covered {
 }
 
 impl Covered {
-    /// number u32, 1 if complete + 2 if some hide others u32, end u64, total u64, newest u64
+    /// number u32, 1 if complete + 2 if some hide others u32, end u64, total u32, deletes u32,
+    /// newest u64
     const BYTES: usize = 32;
 
     fn encode(&self) -> [u8; Self::BYTES] {
         let flags = u64::from(self.is_complete) | u64::from(self.hides) << 1;
         let first = u64::from(self.id.0) | flags << 32;
         let mut bytes = [0; Self::BYTES];
-        for (at, word) in [first, self.end, self.total, self.newest]
+        let sectors = self.total | self.deletes << 32;
+        for (at, word) in [first, self.end, sectors, self.newest]
             .into_iter()
             .enumerate()
         {
@@ -66,7 +70,8 @@ impl Covered {
             id: SegmentId(word(0) as u32),
             end: word(1),
             is_complete: flags & 1 != 0,
-            total: word(2),
+            total: word(2) & u64::from(u32::MAX),
+            deletes: word(2) >> 32,
             newest: word(3),
             hides: flags & 2 != 0,
         }
@@ -98,6 +103,7 @@ mod tests {
                 end: 1 << 27,
                 is_complete,
                 total: 1 << 18,
+                deletes: 1 << 17,
                 newest: (1 << 56) - 1,
                 hides,
             };

@@ -5,14 +5,14 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering::SeqCst};
 use std::time::Duration;
 
-use timberline_io::{Disk, Faults};
+use timberline_io::Disk;
 use timberline_store::{Batch, Clock, Durability, Error, Expiry, MAX_EXPIRING_KEY, Options, Store};
 
 use crate::{SEGMENT, options, pause, simulated, with_store};
 
-const NOW: u64 = 1_000_000;
+pub const NOW: u64 = 1_000_000;
 
-fn timed() -> (Arc<AtomicU64>, Options) {
+pub fn timed() -> (Arc<AtomicU64>, Options) {
     let now = Arc::new(AtomicU64::new(NOW));
     let options = Options {
         durability: Durability::None,
@@ -22,21 +22,21 @@ fn timed() -> (Arc<AtomicU64>, Options) {
     (now, options)
 }
 
-fn key(number: u32) -> [u8; 4] {
+pub fn key(number: u32) -> [u8; 4] {
     number.to_be_bytes()
 }
 
-async fn get(store: &Store, key: &[u8]) -> Option<Vec<u8>> {
+pub async fn get(store: &Store, key: &[u8]) -> Option<Vec<u8>> {
     store.get(key).await.expect("it is read")
 }
 
-async fn put(store: &Store, key: &[u8], value: &[u8], expiry: Expiry) {
+pub async fn put(store: &Store, key: &[u8], value: &[u8], expiry: Expiry) {
     let put = store.put_expiring(key, value, expiry).await;
     put.expect("there is space");
 }
 
 /// Lets maintenance go on until something is so.
-async fn wait_until(is_so: impl Fn() -> bool) {
+pub async fn wait_until(is_so: impl Fn() -> bool) {
     for _ in 0..100_000 {
         if is_so() {
             return;
@@ -47,7 +47,7 @@ async fn wait_until(is_so: impl Fn() -> bool) {
 }
 
 /// Removes the checkpoints, so that opening reads all records.
-fn remove_checkpoints(disk: &Disk) {
+pub fn remove_checkpoints(disk: &Disk) {
     for path in disk.list(Path::new("store")).expect("it is there") {
         if path.extension() == Some("checkpoint".as_ref()) {
             disk.remove(&path).expect("it is there");
@@ -240,60 +240,6 @@ fn space_and_memory_come_back() {
                 (2_000, usize::from(written > 0))
             );
             assert!(after.index_bytes <= before.index_bytes, "{after:?}");
-        }));
-    }
-}
-
-/// A record that expired hides what its key was before, also when cleaning has removed it, and the
-/// clock is set back.
-#[test]
-fn an_older_value_does_not_come_back() {
-    let (now, options) = timed();
-    let (simulation, disk, mut driver) = simulated(4);
-    let keys = 200;
-    driver.block_on(async {
-        with_store(&disk, options.clone(), async |store| {
-            // Old values among others that stay, so that cleaning leaves them where they are.
-            for number in 0..40 * keys {
-                let is_one = number % 40 == 0;
-                let value = if is_one { [1; 30] } else { [2; 30] };
-                store
-                    .put(&key(number), &value)
-                    .await
-                    .expect("there is space");
-            }
-            for number in (0..40 * keys).step_by(40) {
-                put(store, &key(number), &[3; 1900], Expiry::At(NOW + 1)).await;
-            }
-            store.sync().await.expect("nothing fails");
-            now.fetch_add(1, SeqCst);
-            store.begin_expiry();
-            wait_until(|| store.stats().cleaned > 1).await;
-            store.sync().await.expect("nothing fails");
-            simulation.set_faults(Faults {
-                power_off: Some(simulation.requests() + 1000),
-                ..Faults::default()
-            });
-        })
-        .await;
-    });
-    for (time, with_checkpoint) in [(NOW + 1, true), (NOW + 1, false), (NOW, false)] {
-        now.store(time, SeqCst);
-        let (disk, mut driver) = Disk::simulated(&simulation.crash());
-        if !with_checkpoint {
-            remove_checkpoints(&disk);
-        }
-        driver.block_on(with_store(&disk, options.clone(), async |store| {
-            let mut gone = 0;
-            for number in (0..40 * keys).step_by(40) {
-                match get(store, &key(number)).await {
-                    None => gone += 1,
-                    // It is early again, and the record is still there.
-                    Some(value) => assert!(time == NOW && value == [3; 1900], "{number}"),
-                }
-            }
-            assert!(gone > 20, "{gone}");
-            assert_eq!(store.len() as u32, 40 * keys - gone);
         }));
     }
 }

@@ -2,6 +2,7 @@
 
 mod damage;
 mod expiry;
+mod hiding;
 mod opening;
 mod operations;
 mod scans;
