@@ -7,10 +7,9 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 use super::process::{Usage, folder_bytes, peak_memory, reset_peak_memory};
+use super::record::{KEY_BYTES, is_value, key, lost, value};
 use super::requests::Latencies;
-use super::{
-    FILLED, Figure, KEY_BYTES, Measured, Outcome, Rounds, Row, SKEW, Setting, is_value, key, value,
-};
+use super::{FILLED, Figure, Measured, Outcome, Rounds, Row, SKEW, Setting};
 use crate::workload::{Permutation, Rng, Zipf};
 
 /// What a store does for the bench. Errors are one line.
@@ -243,7 +242,7 @@ fn get(engine: &dyn Engine, setting: &Setting, id: u64) -> Result<(), String> {
     let is_there = engine.get(&key(id), &mut show)?;
     match is_there && is_right {
         true => Ok(()),
-        false => Err(format!("record {id} is not what was put")),
+        false => Err(lost(id)),
     }
 }
 

@@ -7,24 +7,25 @@
 
 mod engine;
 mod process;
+mod record;
 mod requests;
 
+use std::fmt::Display;
 use std::path::{Path, PathBuf};
-use std::sync::LazyLock;
 use std::time::{Duration, Instant};
 
 use serde::{Deserialize, Serialize};
 use timberline_io::{BLOCK, Buffer, Disk, Driver, File, Mode};
-use timberline_store::{Durability, Error, Options, Store, join};
+use timberline_store::{Durability, Options, Store, join};
 
 pub use crate::rounds::Rounds;
 use crate::workload::{Permutation, Rng, Zipf};
 pub use engine::{Engine, Open, measure_engine};
 use process::{Usage, folder_bytes, peak_memory, reset_peak_memory};
+pub use record::KEY_BYTES;
+use record::{get, put};
 use requests::{Latencies, in_flight};
 
-/// Bytes of a key.
-pub const KEY_BYTES: usize = 16;
 /// Live bytes ÷ the space that segments may take.
 const FILLED: f64 = 0.8;
 /// θ of the skewed gets.
@@ -159,10 +160,11 @@ pub struct Figure {
     pub values: Rounds,
 }
 
-/// Runs everything, with a setting that [can be](Setting::check).
+/// Runs everything, with a setting that [can be](Setting::check), or what there is time for until
+/// `is_over`, which then stays true.
 ///
 /// # Errors
-/// One line: a disk that fails.
+/// One line: a disk that fails, or a record that is not what was put.
 pub fn measure(setting: &Setting, is_over: &dyn Fn() -> bool) -> Result<Outcome, String> {
     let options = setting.options();
     let (disk, mut driver) = Disk::open(setting.in_flight.max(64));
@@ -179,7 +181,7 @@ pub fn measure(setting: &Setting, is_over: &dyn Fn() -> bool) -> Result<Outcome,
     let done = run.all(&mut driver, &options);
     drop(driver);
     drop(folder);
-    done.map_err(|error| error.to_string())?;
+    done?;
     if let Some(peak) = peak_memory() {
         let ratio = peak as f64 / setting.memory_bytes as f64;
         run.figure("memory at its peak ÷ the limit", &[ratio]);
@@ -215,16 +217,28 @@ impl Run<'_> {
         self.figures.push(Figure { name, values });
     }
 
-    fn all(&mut self, driver: &mut Driver, options: &Options) -> Result<(), Error> {
+    fn all(&mut self, driver: &mut Driver, options: &Options) -> Result<(), String> {
         let folder = &self.setting.folder;
         let disk = self.disk.clone();
-        let open = || Store::open_on(&disk, folder, options.clone());
-        let (store, _) = driver.block_on(open())?;
-        let loaded = driver.block_on(join(self.load(&store), store.maintain()));
-        loaded.0.and(loaded.1)?;
+        let open = |driver: &mut Driver| {
+            let opened = driver.block_on(Store::open_on(&disk, folder, options.clone()));
+            opened.map(|(store, _)| store).map_err(one_line)
+        };
+        let store = open(driver)?;
+        let loaded = async {
+            let done = self.load(&store).await;
+            store.close();
+            done
+        };
+        let loaded = driver.block_on(join(loaded, store.maintain()));
+        loaded.0.and(loaded.1.map_err(one_line))?;
         drop(store);
+        // A load that was cut short has not put all that the gets expect.
+        if (self.is_over)() {
+            return Ok(());
+        }
         let start = Instant::now();
-        let (store, _) = driver.block_on(open())?;
+        let store = open(driver)?;
         self.figure(
             "seconds to open it after a stop",
             &[start.elapsed().as_secs_f64()],
@@ -238,16 +252,16 @@ impl Run<'_> {
             done
         };
         let measured = driver.block_on(join(measured, store.maintain()));
-        measured.0.and(measured.1)
+        measured.0.and(measured.1.map_err(one_line))
     }
 
     /// Runs requests for a slice, or until `is_enough`; commits each second.
-    async fn run<F: Future<Output = Result<(), Error>>>(
+    async fn run<F: Future<Output = Result<(), String>>>(
         &mut self,
         store: Option<&Store>,
         make: impl FnMut() -> F,
         mut is_enough: impl FnMut(u64, Duration) -> bool,
-    ) -> Result<Measured, Error> {
+    ) -> Result<Measured, String> {
         let mut committed = Instant::now();
         self.latencies.clear();
         let usage = Usage::now();
@@ -274,7 +288,7 @@ impl Run<'_> {
         })
     }
 
-    async fn load(&mut self, store: &Store) -> Result<(), Error> {
+    async fn load(&mut self, store: &Store) -> Result<(), String> {
         let setting = self.setting;
         let order = Permutation::new(setting.records, Rng::new(setting.seed, 1));
         let mut next = 0;
@@ -289,14 +303,13 @@ impl Run<'_> {
         self.rows.push(Row::new("puts of new keys", &[loaded]));
         let index = store.stats().index_bytes as f64 / setting.records as f64;
         self.figure("bytes of the index a record", &[index]);
-        store.close();
         Ok(())
     }
 
-    async fn reads(&mut self, store: &Store) -> Result<(), Error> {
+    async fn reads(&mut self, store: &Store) -> Result<(), String> {
         let setting = self.setting;
         let file = first_segment(&self.disk, &setting.folder)?;
-        let blocks = file.len().map_err(|error| disk_error(setting, error))? / BLOCK as u64;
+        let blocks = file.len().map_err(one_line)? / BLOCK as u64;
         let zipf = Zipf::new(setting.records, SKEW);
         let scattered = Permutation::new(setting.records, Rng::new(setting.seed, 2));
         let mut rng = Rng::new(setting.seed, 3);
@@ -338,7 +351,7 @@ impl Run<'_> {
         Ok(())
     }
 
-    async fn overwrites(&mut self, store: &Store) -> Result<(), Error> {
+    async fn overwrites(&mut self, store: &Store) -> Result<(), String> {
         let setting = self.setting;
         let mut rng = Rng::new(setting.seed, 4);
         let mut make = || {
@@ -376,7 +389,7 @@ impl Run<'_> {
     }
 
     /// Half of the requests are gets.
-    async fn gets_beside_puts(&mut self, store: &Store, rng: &mut Rng) -> Result<(), Error> {
+    async fn gets_beside_puts(&mut self, store: &Store, rng: &mut Rng) -> Result<(), String> {
         let setting = self.setting;
         let mut all = Vec::new();
         for _ in 0..setting.rounds {
@@ -412,73 +425,68 @@ impl Measured {
     }
 }
 
-/// A key of sixteen bytes, in no order.
-fn key(id: u64) -> [u8; KEY_BYTES] {
-    let mixed = id.wrapping_add(1).wrapping_mul(0x9e37_79b9_7f4a_7c15);
-    let mut key = [0; KEY_BYTES];
-    key[..8].copy_from_slice(&mixed.to_be_bytes());
-    key[8..].copy_from_slice(&id.to_be_bytes());
-    key
-}
-
-/// Bytes that no store can compress: up to a mebibyte.
-fn noise(id: u64, bytes: usize) -> &'static [u8] {
-    static NOISE: LazyLock<Vec<u8>> = LazyLock::new(|| {
-        let mut rng = Rng::new(0, 0);
-        let words = (0..(2 << 20) / 8).map(|_| rng.bits().to_le_bytes());
-        words.flatten().collect()
-    });
-    let from = (id.wrapping_mul(0x9e37_79b9_7f4a_7c15) >> 44) as usize;
-    &NOISE[from..from + bytes]
-}
-
-/// The value of a record.
-fn value(id: u64, bytes: usize) -> Vec<u8> {
-    let mut value = noise(id, bytes).to_vec();
-    if let Some(first) = value.first_mut() {
-        *first = id as u8;
-    }
-    value
-}
-
-/// Whether this is the value of a record, which has so many bytes.
-fn is_value(id: u64, bytes: usize, value: &[u8]) -> bool {
-    match value.split_first() {
-        Some((first, rest)) => *first == id as u8 && *rest == noise(id, bytes)[1..],
-        None => bytes == 0,
-    }
-}
-
-async fn put(store: Store, id: u64, value_bytes: usize) -> Result<(), Error> {
-    store.put(&key(id), &value(id, value_bytes)).await
-}
-
-async fn get(store: Store, id: u64, value_bytes: usize) -> Result<(), Error> {
-    let found = store.get(&key(id)).await?;
-    let is_right = found.is_some_and(|it| is_value(id, value_bytes, &it));
-    assert!(is_right, "record {id} is not what was put");
-    Ok(())
-}
-
-async fn read_block(file: File, block: u64) -> Result<(), Error> {
-    let buffer = Buffer::zeroed(BLOCK).map_err(|_| Error::OutOfMemory)?;
+async fn read_block(file: File, block: u64) -> Result<(), String> {
+    let buffer = Buffer::zeroed(BLOCK).map_err(|_| "there is no memory left")?;
     let at = block * BLOCK as u64;
     let (_, read) = file.read_exact(buffer, 0..BLOCK, at).await;
-    read.map_err(|error| Error::Disk(PathBuf::new(), error.into()))
-}
-
-fn disk_error(setting: &Setting, error: std::io::Error) -> Error {
-    Error::Disk(setting.folder.clone(), error.into())
+    read.map_err(one_line)
 }
 
 /// The first segment, to read blocks of: loading has filled it.
-fn first_segment(disk: &Disk, folder: &Path) -> Result<File, Error> {
-    let error = |error: std::io::Error| Error::Disk(folder.into(), error.into());
-    let files = disk.list(folder).map_err(error)?;
+fn first_segment(disk: &Disk, folder: &Path) -> Result<File, String> {
+    let failed = |error: std::io::Error| format!("{}: {error}", folder.display());
+    let files = disk.list(folder).map_err(failed)?;
     let segments = files
         .into_iter()
         .filter(|it| it.extension().is_some_and(|it| it == "segment"));
     let first = segments.min();
-    let first = first.ok_or_else(|| error(std::io::ErrorKind::NotFound.into()))?;
-    disk.open_file(&first, Mode::read().direct()).map_err(error)
+    let first = first.ok_or_else(|| failed(std::io::ErrorKind::NotFound.into()))?;
+    disk.open_file(&first, Mode::read().direct())
+        .map_err(failed)
+}
+
+fn one_line(error: impl Display) -> String {
+    error.to_string()
+}
+
+#[cfg(test)]
+mod tests {
+    use std::cell::Cell;
+
+    use super::*;
+
+    /// Runs it until `is_over` was asked so often.
+    fn interrupted_after(requests: u64) -> Outcome {
+        let name = format!("timberline-store-{}-{requests}", std::process::id());
+        let setting = Setting {
+            folder: std::env::temp_dir().join(name),
+            records: 20_000,
+            value_bytes: 10,
+            memory_bytes: 1 << 30,
+            in_flight: 8,
+            slice: Duration::from_millis(20),
+            rounds: 1,
+            seed: 1,
+        };
+        let asked = Cell::new(0);
+        let is_over = || {
+            asked.set(asked.get() + 1);
+            asked.get() > requests
+        };
+        let outcome = measure(&setting, &is_over).unwrap();
+        assert!(!setting.folder.exists(), "the folder is removed");
+        outcome
+    }
+
+    #[test]
+    fn an_interrupted_load_loses_nothing_that_was_put() {
+        for requests in [0, 500] {
+            let outcome = interrupted_after(requests);
+            let names: Vec<_> = outcome.rows.iter().map(|it| &*it.name).collect();
+            assert_eq!(names, ["puts of new keys"]);
+        }
+        // In the gets, when all records are there.
+        let outcome = interrupted_after(20_100);
+        assert!(outcome.rows.len() > 1);
+    }
 }
