@@ -11,12 +11,13 @@ use super::figure::{Figure, Run};
 use super::result_cache::CachedRun;
 use super::view::{Shown, shown};
 use crate::page::{Kind, document};
-use crate::report::{Meta, Outcome, table, write_file};
+use crate::report::{Meta, Outcome, figures, table, write_file};
 
 /// The figures with their results so far. It starts without results and receives each as it is
 /// finished, so each file is read once.
 pub struct Summary {
-    /// Where and when the summary was made.
+    /// Where and when the summary was made. Its latency of fast memory, unless given, is that of
+    /// the first result.
     pub meta: Meta,
     pub figures: Vec<Measured>,
 }
@@ -110,6 +111,9 @@ impl Summary {
 
     /// Stores a result for all runs with its setting: figures share runs.
     pub fn add(&mut self, kept: CachedRun) {
+        if self.meta.base_latency_ns == 0.0 {
+            self.meta.base_latency_ns = kept.report.meta.base_latency_ns;
+        }
         let kept = Arc::new(kept);
         for Measured { figure, runs } in &mut self.figures {
             for (run, place) in figure.runs.iter().zip(runs) {
@@ -168,10 +172,10 @@ impl Summary {
         for measured in &self.figures {
             text += &format!("{}: {}\n", measured.figure.id, measured.figure.title);
             for verdict in measured.verdicts() {
-                text += &format!(
-                    "  {}: published {:?}, here {:?}\n",
-                    verdict.says, verdict.published, verdict.measured
-                );
+                let span = |(least, most)| figures::span(least, most);
+                let here = verdict.measured.map_or(figures::ABSENT.into(), span);
+                let (says, published) = (&verdict.says, span(verdict.published));
+                text += &format!("  {says}: published {published}, here {here}\n");
             }
             for (run, results) in measured.figure.runs.iter().zip(measured.results()) {
                 if let Some(results) = results {
@@ -272,6 +276,29 @@ mod tests {
         );
         let bar = &figure["views"][0]["panels"][0]["clusters"][0]["bars"][0];
         assert!(bar["published"].is_null() && bar["placement"] == "sidle");
+    }
+
+    #[test]
+    fn the_text_has_ranges_as_a_reader_writes_them() {
+        let mut measured = summary([0.5, 0.75]);
+        let text = measured.text();
+        let line = "published 1.30–1.80, here 0.625\n";
+        assert!(text.contains(line), "{text}");
+        measured.figures[0].figure.claims[0].published.1 = f64::INFINITY;
+        measured.figures[0].runs[0] = None;
+        let text = measured.text();
+        assert!(text.contains("published above 1.30, here –\n"), "{text}");
+    }
+
+    #[test]
+    fn the_latency_of_fast_memory_is_that_of_the_first_result() {
+        let mut summary = summary([1.5, 1.5]);
+        for latency in [92.0, 95.0] {
+            let mut kept = CachedRun::clone(summary.figures[0].runs[0].as_ref().unwrap());
+            kept.report.meta.base_latency_ns = latency;
+            summary.add(kept);
+        }
+        assert_eq!(json(&summary)["meta"]["base_latency_ns"], 92.0);
     }
 
     #[test]

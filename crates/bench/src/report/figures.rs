@@ -23,6 +23,17 @@ pub fn range(median: f64, min: f64, max: f64) -> String {
     format!("{median:.digits$} [{min:.digits$}, {max:.digits$}]")
 }
 
+/// From `least` to `most`; an infinite `most` is an open end.
+pub fn span(least: f64, most: f64) -> String {
+    let amount = |value: f64| format!("{value:.*}", decimals(value));
+    match (least, most) {
+        (least, f64::INFINITY) => format!("above {}", amount(least)),
+        (least, most) if least == most => amount(least),
+        (0.0, most) => format!("up to {}", amount(most)),
+        (least, most) => format!("{}–{}", amount(least), amount(most)),
+    }
+}
+
 /// A throughput of `ops` a second with its range, in millions.
 pub fn mops(ops: f64, min: f64, max: f64) -> String {
     range(ops / 1e6, min / 1e6, max / 1e6)
@@ -194,6 +205,14 @@ mod tests {
         assert_eq!(micros([0, 312, 1_940, 31_940]), "0.00/0.31/1.94/31.9");
         assert_eq!(percent(0.0042), "0.4 %");
         assert_eq!(percent(0.2), "20 %");
+    }
+
+    #[test]
+    fn a_span_may_have_one_end() {
+        assert_eq!(span(1.3, 1.8), "1.30–1.80");
+        assert_eq!(span(1.001, f64::INFINITY), "above 1.00");
+        assert_eq!(span(0.0, 0.28), "up to 0.280");
+        assert_eq!(span(2.0, 2.0), "2.00");
     }
 
     #[test]
