@@ -58,7 +58,15 @@ impl Emulation {
 pub fn interrupts() -> Result<Arc<AtomicBool>, Failure> {
     let interrupted = Arc::new(AtomicBool::new(false));
     let flag = interrupted.clone();
-    ctrlc::set_handler(move || flag.store(true, Relaxed))
-        .map_err(|error| Failure::Failed(format!("can't handle interrupts: {error}")))?;
+    let set = ctrlc::set_handler(move || flag.store(true, Relaxed));
+    set.map_err(|error| {
+        Failure::Failed(match error {
+            ctrlc::Error::System(why) => format!(
+                "can't start the thread that waits for interrupts: {why}; `ulimit -u` limits the \
+                 number of threads"
+            ),
+            other => format!("can't handle interrupts: {other}"),
+        })
+    })?;
     Ok(interrupted)
 }

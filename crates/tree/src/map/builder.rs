@@ -229,7 +229,11 @@ impl<T: Make<K, V, Memory = Native>, K: ?Sized, V> Builder<Map<T, K, V>> {
         let (placement, workers) = placing(&arenas, T::HEAT)?;
         let tree = Shared::new(T::make(Native(arenas), placement, self.domain)?);
         let workers = Workers::shared(workers, tree.tree());
-        let workers = workers.map_err(configuration)?;
+        let workers = workers.map_err(|error| {
+            Error::Configuration(format!(
+                "can't start the thread of the maps' workers: {error}"
+            ))
+        })?;
         Ok(Map::of(tree.with_workers(workers)))
     }
 }
