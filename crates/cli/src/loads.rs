@@ -4,13 +4,16 @@ use std::path::PathBuf;
 
 use timberline_bench::run::{RequestSetting, count};
 
+/// Records to load, if no number is given.
+pub const RECORDS: u64 = 2_000_000;
+
 /// Arguments that describe the load.
 #[derive(clap::Args)]
 #[command(next_help_heading = "Load")]
 pub struct Loads {
-    /// Records to load
-    #[arg(long, default_value = "2M", value_parser = count, value_name = "N")]
-    pub records: u64,
+    /// Records to load [default: 2M; quick: 200k]
+    #[arg(long, value_parser = count, value_name = "N")]
+    pub records: Option<u64>,
     /// Workloads to run, one after the other: hs-a…d (hot spot: 90 % of requests go to 5 % of
     /// contiguous keys; a: half updates, b: 5 % updates, c: reads only, d: 5 % inserts), ycsb-a…f,
     /// tpcc (its index accesses, with as many warehouses as fit --records; tpcc:W for W)

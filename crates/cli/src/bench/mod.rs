@@ -12,7 +12,7 @@ use timberline_tier::tiering::{KernelTiering, Set};
 use timberline_tier::topology::Topology;
 
 use crate::live::LiveView;
-use crate::loads::Loads;
+use crate::loads::{Loads, RECORDS};
 use crate::outputs::Outputs;
 use crate::say::say;
 use crate::setup::{Emulation, available, cores, interrupts};
@@ -71,9 +71,9 @@ struct Comparison {
     /// those that don't and whose map stays the same; quick: 0.3]
     #[arg(long, visible_alias = "seconds", value_name = "S")]
     slice: Option<f64>,
-    /// Rounds, in each of which all placements take turns
-    #[arg(long, default_value_t = 6, value_name = "N")]
-    rounds: usize,
+    /// Rounds, in each of which all placements take turns [default: 6; quick: 3]
+    #[arg(long, value_name = "N")]
+    rounds: Option<usize>,
     /// Processes that each load the maps anew and run all rounds: intervals then contain the
     /// difference between processes
     #[arg(
@@ -84,16 +84,17 @@ struct Comparison {
         conflicts_with = "live"
     )]
     processes: u32,
-    /// Unmeasured warm-up of adaptive placements, seconds
-    #[arg(long, default_value_t = 4.0, value_name = "S")]
-    warmup: f64,
+    /// Unmeasured warm-up of adaptive placements, seconds [default: 4; quick: 1.5]
+    #[arg(long, value_name = "S")]
+    warmup: Option<f64>,
     /// Move the hot region at this interval, seconds; measures one long round
     #[arg(long, value_name = "S")]
     shift_every: Option<f64>,
     /// Seed of all requests
     #[arg(long, default_value_t = 42, value_name = "N")]
     seed: u64,
-    /// Quick run: 200k records, a CPU cache to match, short rounds
+    /// Quick run, unless you give other numbers: 200k records, a CPU cache to match, few and short
+    /// rounds
     #[arg(long)]
     quick: bool,
 }
@@ -165,36 +166,66 @@ struct Output {
     quiet: bool,
 }
 
+/// Rounds of a run that is not quick.
+const ROUNDS: usize = 6;
 /// Seconds of a slice: long enough for a placement that adapts to scan, cool and move in it.
 const ADAPTING_SLICE: f64 = 5.0;
 /// The same of one that does not adapt: long beside the switch from one map to the next.
 const STATIC_SLICE: f64 = 1.0;
 
+/// What is not given.
+struct Defaults {
+    records: u64,
+    rounds: usize,
+    warmup_s: f64,
+    /// Seconds of a slice, and those of a placement that does not adapt if they are others.
+    slices: (f64, Option<f64>),
+    cpu_cache: &'static str,
+}
+
+impl Defaults {
+    fn of(comparison: &Comparison) -> Defaults {
+        if comparison.quick {
+            return Defaults {
+                records: 200_000,
+                rounds: 3,
+                warmup_s: 1.5,
+                slices: (0.3, None),
+                cpu_cache: "128K",
+            };
+        }
+        let adapts = |name: &String| run::table::row(name).is_some_and(|row| row.kind.adapts());
+        Defaults {
+            records: RECORDS,
+            rounds: ROUNDS,
+            warmup_s: 4.0,
+            slices: match comparison.placements.iter().any(adapts) {
+                true => (ADAPTING_SLICE, Some(STATIC_SLICE)),
+                false => (STATIC_SLICE, None),
+            },
+            cpu_cache: "1M",
+        }
+    }
+}
+
 impl Args {
     /// The setting that the arguments describe, on the memory of `topology`.
     fn setting(&self, topology: &Topology) -> Result<Setting, Failure> {
-        let (mut records, mut warmup_s) = (self.loads.records, self.comparison.warmup);
-        let adapts = |name: &String| run::table::row(name).is_some_and(|row| row.kind.adapts());
-        let (mut slice_s, mut static_slice_s) = match self.comparison.slice {
+        let defaults = Defaults::of(&self.comparison);
+        let (slice_s, static_slice_s) = match self.comparison.slice {
             Some(slice) => (slice, None),
-            None if self.comparison.placements.iter().any(adapts) => {
-                (ADAPTING_SLICE, Some(STATIC_SLICE))
+            None => defaults.slices,
+        };
+        let rounds = match (self.comparison.shift_every, self.comparison.rounds) {
+            (Some(_), Some(2..)) => {
+                let line = "--shift-every measures one long round: leave out --rounds";
+                return Err(Failure::Impossible(line.into()));
             }
-            None => (STATIC_SLICE, None),
+            (Some(_), rounds) => rounds.unwrap_or(1),
+            (None, rounds) => rounds.unwrap_or(defaults.rounds),
         };
-        let mut rounds = if self.comparison.shift_every.is_some() {
-            1
-        } else {
-            self.comparison.rounds
-        };
-        let mut cpu_cache = "1M";
-        if self.comparison.quick {
-            records = records.min(200_000);
-            (slice_s, static_slice_s) = (slice_s.min(0.3), None);
-            warmup_s = warmup_s.min(1.5);
-            (rounds, cpu_cache) = (rounds.min(3), "128K");
-        }
-        let cpu_cache = self.memory.cpu_cache.as_deref().unwrap_or(cpu_cache);
+        let cpu_cache = self.memory.cpu_cache.as_deref();
+        let cpu_cache = cpu_cache.unwrap_or(defaults.cpu_cache);
         let watermarks = self.sidle.watermarks.as_deref().map(run::watermarks);
         let nodes_of = |tier| match self.memory.native {
             true => topology.tier_nodes(tier).to_vec(),
@@ -203,7 +234,7 @@ impl Args {
         Ok(Setting {
             indexes: self.comparison.index.clone(),
             requests: self.loads.requests(),
-            records,
+            records: self.loads.records.unwrap_or(defaults.records),
             key_bytes: self.loads.key_bytes,
             value_bytes: self.loads.value_bytes,
             threads: self.comparison.threads.unwrap_or_else(|| {
@@ -217,7 +248,7 @@ impl Args {
             slice_s,
             static_slice_s,
             rounds,
-            warmup_s,
+            warmup_s: self.comparison.warmup.unwrap_or(defaults.warmup_s),
             shift_every_s: self.comparison.shift_every,
             interval_s: self.sidle.interval,
             watermarks: watermarks.transpose().map_err(Failure::impossible)?,
@@ -382,4 +413,50 @@ fn set_tiering(tiering: KernelTiering, fast: &[u32], slow: &[u32]) -> Result<Opt
     };
     let set = tiering.set(Path::new("/"), fast, slow);
     set.map(Some).map_err(Failure::impossible)
+}
+
+#[cfg(test)]
+mod tests {
+    use clap::Parser;
+
+    use super::*;
+
+    #[derive(Parser)]
+    struct Bench {
+        #[command(flatten)]
+        args: Args,
+    }
+
+    fn setting(given: &[&str]) -> Result<Setting, Failure> {
+        let bench = Bench::parse_from([&["bench"], given].concat());
+        let topology = Topology::discover(Path::new("/")).map_err(Failure::failed)?;
+        bench.args.setting(&topology)
+    }
+
+    #[test]
+    fn what_is_given_stands_beside_quick() {
+        let numbers = |given: &[&str]| {
+            let setting = setting(given).ok().unwrap();
+            let Setting {
+                records, rounds, ..
+            } = setting;
+            (records, rounds, setting.slice_s, setting.warmup_s)
+        };
+        assert_eq!(numbers(&[]), (2_000_000, 6, 5.0, 4.0));
+        assert_eq!(numbers(&["--quick"]), (200_000, 3, 0.3, 1.5));
+        let given = [
+            "--quick",
+            "--records",
+            "1M",
+            "--rounds",
+            "7",
+            "--slice",
+            "2",
+            "--warmup",
+            "3",
+        ];
+        assert_eq!(numbers(&given), (1_000_000, 7, 2.0, 3.0));
+        let one_round = ["--shift-every", "1", "--rounds", "2"];
+        assert!(matches!(setting(&one_round), Err(Failure::Impossible(_))));
+    }
 }

@@ -20,6 +20,7 @@ use timberline_remote::pool::FINDERS;
 
 use super::Args;
 use crate::Failure;
+use crate::loads::RECORDS;
 use crate::pool::key;
 use crate::say::say;
 use crate::setup::interrupts;
@@ -143,7 +144,7 @@ pub fn run(args: &Args) -> Result<(), Failure> {
         true => Ok(()),
         false => Err(Failure::Impossible(format!("--{name} {value}: {what}"))),
     };
-    let records = args.loads.records;
+    let records = args.loads.records.unwrap_or(RECORDS);
     within("records", records as f64, records >= 1_000, "at least 1000")?;
     let cache = given.cache;
     within(

@@ -9,8 +9,9 @@ use timberline_bench::report::grid::Grid;
 use timberline_bench::report::write_file;
 use timberline_bench::store::{Outcome, Rounds, Setting, measure};
 
-use super::Args;
+use super::{Args, ROUNDS};
 use crate::Failure;
+use crate::loads::RECORDS;
 use crate::say::say;
 use crate::setup::interrupts;
 
@@ -61,7 +62,8 @@ impl StoreArgs {
 
 pub fn run(args: &Args) -> Result<(), Failure> {
     let seconds = args.comparison.slice.unwrap_or(SLICE);
-    let (rounds, value_bytes) = (args.comparison.rounds, args.loads.value_bytes);
+    let rounds = args.comparison.rounds.unwrap_or(ROUNDS);
+    let value_bytes = args.loads.value_bytes;
     let possible = Duration::try_from_secs_f64(seconds).ok();
     let slice = possible.filter(|it| !it.is_zero()).ok_or_else(|| {
         Failure::Impossible(format!("a slice of {seconds} seconds: give more than 0"))
@@ -69,16 +71,16 @@ pub fn run(args: &Args) -> Result<(), Failure> {
     if rounds == 0 {
         return Err(Failure::Impossible("no rounds: give at least 1".into()));
     }
-    if args.loads.records < 1000 || value_bytes > MOST {
+    let records = args.loads.records.unwrap_or(RECORDS);
+    if records < 1000 || value_bytes > MOST {
         return Err(Failure::Impossible(format!(
-            "{} records of {value_bytes} bytes: a store is measured with at least 1000, of at \
-             most {MOST}",
-            args.loads.records
+            "{records} records of {value_bytes} bytes: a store is measured with at least 1000, \
+             of at most {MOST}"
         )));
     }
     let setting = Setting {
         folder: args.store.store.clone().unwrap_or_default(),
-        records: args.loads.records,
+        records,
         value_bytes,
         memory_bytes: args.store.memory_limit,
         in_flight: args.store.in_flight.into(),
