@@ -21,10 +21,23 @@ pub struct Outputs {
     /// Write the tables to this file as Markdown
     #[arg(long, value_name = "FILE")]
     markdown: Option<PathBuf>,
-    /// Write the report to this file as a self-contained page
-    #[arg(long, default_value = "timberline-bench.html", value_name = "FILE")]
-    html: PathBuf,
+    /// Write the report to this file as a self-contained page [default: timberline-bench.html; none
+    /// with --pool]
+    #[arg(long, value_name = "FILE")]
+    html: Option<PathBuf>,
 }
+
+/// What a report is of.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub enum Of {
+    /// The run that this command made: it has a page.
+    Run,
+    /// Reports of earlier runs: what is asked for.
+    Reports,
+}
+
+/// The page of a run, if no other file is named.
+const PAGE: &str = "timberline-bench.html";
 
 /// How a report is written.
 type Renderer = fn(&Report) -> String;
@@ -32,12 +45,13 @@ type Renderer = fn(&Report) -> String;
 type Output<'a> = (&'static str, &'a Path, Renderer);
 
 impl Outputs {
-    fn all(&self) -> Vec<Output<'_>> {
+    fn all(&self, of: Of) -> Vec<Output<'_>> {
+        let page = (of == Of::Run).then_some(Path::new(PAGE));
         let all: [(_, _, Renderer); 4] = [
             ("--json", self.json.as_deref(), Report::to_json),
             ("--csv", self.csv.as_deref(), csv::render),
             ("--markdown", self.markdown.as_deref(), markdown::render),
-            ("--html", Some(self.html.as_path()), Report::to_html),
+            ("--html", self.html.as_deref().or(page), Report::to_html),
         ];
         let given = all.into_iter();
         given
@@ -51,8 +65,8 @@ impl Outputs {
     }
 
     /// Checks that all can be written, and that no two are the same.
-    pub fn check(&self) -> Result<(), Failure> {
-        let all = self.all();
+    pub fn check(&self, of: Of) -> Result<(), Failure> {
+        let all = self.all(of);
         for (nth, (option, path, _)) in all.iter().enumerate() {
             if !is_stdout(path) {
                 check_writable(path).map_err(Failure::Impossible)?;
@@ -70,9 +84,9 @@ impl Outputs {
 
     /// Writes them all, and the table to stdout, or to stderr if stdout has one of them. If one
     /// output can't be written, the others still are.
-    pub fn write(&self, report: &Report, quiet: bool) -> Result<(), Failure> {
+    pub fn write(&self, report: &Report, of: Of, quiet: bool) -> Result<(), Failure> {
         let (to_stdout, to_files): (Vec<_>, Vec<_>) = self
-            .all()
+            .all(of)
             .into_iter()
             .partition(|(_, path, _)| is_stdout(path));
         let write = |(_, path, render): &Output<'_>| write_file(path, &render(report));
@@ -87,8 +101,9 @@ impl Outputs {
             }
             None => {
                 say(table.trim_end())?;
-                if written.last().is_some_and(Result::is_ok) {
-                    say(format_args!("The report: {}", self.html.display()))?;
+                if let (Some(("--html", page, _)), Some(Ok(()))) = (to_files.last(), written.last())
+                {
+                    say(format_args!("The report: {}", page.display()))?;
                 }
             }
         }

@@ -226,12 +226,24 @@ fn two_reports_are_shown_side_by_side() {
         text.contains(together) && text.contains("NOT ALIKE"),
         "{text}"
     );
+    let mut pool = timberline();
+    pool.args(["bench", "--pool"]).args([&a, &b]).arg("--csv=-");
+    let markdown = scratch.path("pool.md");
+    let output = pool.arg("--markdown").arg(&markdown).output().unwrap();
+    assert!(output.status.success(), "{}", stderr(&output));
+    let rows: Vec<String> = stdout(&output).lines().map(String::from).collect();
+    assert!(rows[0].starts_with("index,placement,") && rows[1].starts_with("btree,interleave,"));
+    assert!(std::fs::read_to_string(markdown).unwrap().contains("| interleave |"));
     let page = scratch.path("page.html");
     assert!(refused(compare(&a, &page)).contains("page.html is not a report"));
     assert!(refused(compare(&a, &scratch.path("c.json"))).contains("can't read"));
     let mut more = compare(&a, &b);
     more.args(["--rounds", "1"]);
-    assert!(refused(more).contains("'--compare <A> <B>'"));
+    let line = refused(more);
+    assert!(line.contains("'--compare <A> <B>'") && line.contains("--rounds <N>"));
+    let mut written = compare(&a, &b);
+    written.args(["--csv", "-"]);
+    assert!(refused(written).contains("--csv <FILE>"));
 }
 
 #[test]

@@ -6,14 +6,14 @@ mod store;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 
-use timberline_bench::report::{Meta, Report, combine, side_by_side, table, write_file};
+use timberline_bench::report::{Meta, Report, combine, side_by_side, write_file};
 use timberline_bench::run::{self, Budget, Setting};
 use timberline_tier::tiering::{KernelTiering, Set};
 use timberline_tier::topology::Topology;
 
 use crate::live::LiveView;
 use crate::loads::{Loads, RECORDS};
-use crate::outputs::Outputs;
+use crate::outputs::{Of, Outputs};
 use crate::say::say;
 use crate::setup::{Emulation, available, cores, interrupts};
 use crate::tiers::Nodes;
@@ -154,10 +154,16 @@ struct Output {
     #[arg(long, hide = true, value_name = "FILE")]
     process_report: Option<PathBuf>,
     /// Run nothing, and show two JSON reports side by side
-    #[arg(long, num_args = 2, value_names = ["A", "B"], exclusive = true)]
+    #[arg(
+        long,
+        num_args = 2,
+        value_names = ["A", "B"],
+        conflicts_with_all = OF_A_RUN.iter().chain(&["Outputs", "pool", "quiet"])
+    )]
     compare: Option<Vec<PathBuf>>,
-    /// Run nothing, and show JSON reports of several processes as one
-    #[arg(long, num_args = 1.., value_name = "FILE", exclusive = true)]
+    /// Run nothing, and show JSON reports of several processes as one, which may be written as JSON,
+    /// CSV, Markdown or a page
+    #[arg(long, num_args = 1.., value_name = "FILE", conflicts_with_all = OF_A_RUN)]
     pool: Option<Vec<PathBuf>>,
     #[command(flatten)]
     live: LiveView,
@@ -165,6 +171,19 @@ struct Output {
     #[arg(long)]
     quiet: bool,
 }
+
+/// Arguments, by their groups, that say what to run.
+const OF_A_RUN: [&str; 9] = [
+    "Loads",
+    "Comparison",
+    "MemoryArgs",
+    "Emulation",
+    "Nodes",
+    "Sidle",
+    "StoreArgs",
+    "RemoteArgs",
+    "LiveView",
+];
 
 /// Rounds of a run that is not quick.
 const ROUNDS: usize = 6;
@@ -298,7 +317,7 @@ impl Args {
 
 pub fn run(args: &Args) -> Result<(), Failure> {
     if let Some(paths) = &args.output.pool {
-        return pool(paths);
+        return pool(args, paths);
     }
     if let Some([a, b]) = args.output.compare.as_deref() {
         return compare([a, b]);
@@ -326,7 +345,7 @@ pub fn run(args: &Args) -> Result<(), Failure> {
         .map_err(Failure::impossible)?;
     let profile = args.memory.emulation.profile()?;
     let given = args.memory.emulation.base()?;
-    args.output.outputs.check()?;
+    args.output.outputs.check(Of::Run)?;
     // Installed before the kernel's settings change, so that an interrupted run restores them.
     let interrupted = interrupts()?;
     if args.comparison.processes > 1 && args.output.process_report.is_none() {
@@ -379,7 +398,10 @@ pub fn run(args: &Args) -> Result<(), Failure> {
 fn write(args: &Args, report: &Report, interrupted: &AtomicBool) -> Result<(), Failure> {
     match &args.output.process_report {
         Some(path) => write_file(path, &report.to_json()).map_err(Failure::failed)?,
-        None => args.output.outputs.write(report, args.output.quiet)?,
+        None => {
+            let Output { outputs, quiet, .. } = &args.output;
+            outputs.write(report, Of::Run, *quiet)?;
+        }
     }
     match interrupted.load(Relaxed) {
         true => Err(Failure::Interrupted("Interrupted.".into())),
@@ -388,14 +410,17 @@ fn write(args: &Args, report: &Report, interrupted: &AtomicBool) -> Result<(), F
 }
 
 /// Shows the reports of several processes as one.
-fn pool(paths: &[PathBuf]) -> Result<(), Failure> {
+fn pool(args: &Args, paths: &[PathBuf]) -> Result<(), Failure> {
+    args.output.outputs.check(Of::Reports)?;
     let reports: Result<Vec<_>, _> = paths.iter().map(|path| Report::read(path)).collect();
     let names: Vec<String> = paths
         .iter()
         .map(|path| path.display().to_string())
         .collect();
     let report = combine(&names, reports.map_err(Failure::Impossible)?);
-    say(table::render(&report.expect("the option takes at least one file")).trim_end())
+    let report = report.expect("the option takes at least one file");
+    let Output { outputs, quiet, .. } = &args.output;
+    outputs.write(&report, Of::Reports, *quiet)
 }
 
 /// Shows two written reports side by side.
