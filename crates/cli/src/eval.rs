@@ -12,6 +12,7 @@ use timberline_bench::report::Meta;
 use timberline_bench::run;
 use timberline_tier::topology::Topology;
 
+use crate::known::known;
 use crate::say::{say, tell};
 use crate::setup::{Emulation, available, cores, interrupts};
 use crate::{Failure, bars};
@@ -26,6 +27,10 @@ const COLUMNS: usize = 80;
 #[derive(clap::Args)]
 pub struct Args {
     /// Figures to measure and show, e.g. 14a, 16, table; --list shows them [default: all]
+    #[arg(
+        value_parser = known(all(&Scale::quick()).iter().map(|figure| figure.id)),
+        hide_possible_values = true
+    )]
     figures: Vec<String>,
     /// All figures in five minutes: 200k records, fewer points per figure, short rounds
     #[arg(long, help_heading = "Scale")]
@@ -48,7 +53,13 @@ pub struct Args {
     #[arg(long, value_name = "N", help_heading = "Scale")]
     threads: Option<usize>,
     /// Use this map in all figures: btree, art, masstree [default: each paper's own]
-    #[arg(long, value_name = "NAME", help_heading = "Scale")]
+    #[arg(
+        long,
+        value_parser = known(run::INDEXES),
+        hide_possible_values = true,
+        value_name = "NAME",
+        help_heading = "Scale"
+    )]
     index: Option<String>,
     #[command(flatten, next_help_heading = "Memory")]
     emulation: Emulation,

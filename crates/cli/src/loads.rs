@@ -3,6 +3,9 @@
 use std::path::PathBuf;
 
 use timberline_bench::run::{RequestSetting, count};
+use timberline_bench::workload::{Tpcc, Workload};
+
+use crate::known::known;
 
 /// Records to load, if no number is given.
 pub const RECORDS: u64 = 2_000_000;
@@ -21,6 +24,8 @@ pub struct Loads {
         long,
         value_delimiter = ',',
         default_value = "hs-c,ycsb-c",
+        value_parser = known(Workload::names().chain(Tpcc::NAMES)),
+        hide_possible_values = true,
         value_name = "NAMES"
     )]
     workloads: Vec<String>,

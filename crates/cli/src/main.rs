@@ -9,6 +9,7 @@ mod bars;
 mod bench;
 mod check;
 mod eval;
+mod known;
 mod live;
 mod loads;
 mod manual;

@@ -15,8 +15,8 @@ pub struct Completions {
 
 #[derive(clap::Args)]
 pub struct Page {
-    /// The command of the page [default: an overview]
-    command: Option<String>,
+    /// The command of the page, such as `bench` or `measure micro` [default: an overview]
+    command: Vec<String>,
 }
 
 /// Prints the completions of a shell.
@@ -29,16 +29,18 @@ pub fn completions(args: &Completions, mut timberline: Command) -> Result<(), Fa
 /// Prints a manual page, as `man -l` reads it.
 pub fn page(args: &Page, mut timberline: Command) -> Result<(), Failure> {
     timberline.build();
-    let command = match &args.command {
-        None => timberline,
-        Some(name) => timberline.find_subcommand(name).cloned().ok_or_else(|| {
-            let names = timberline.get_subcommands().map(Command::get_name);
-            let names = names.collect::<Vec<_>>().join(", ");
-            Failure::Impossible(format!("unknown command `{name}`; possible: {names}"))
-        })?,
-    };
+    let mut words = args.command.iter().flat_map(|it| it.split_whitespace());
+    let command = words.try_fold(&timberline, |within, name| {
+        within.find_subcommand(name).ok_or_else(|| {
+            let names = within.get_subcommands().map(Command::get_name);
+            Failure::Impossible(match names.collect::<Vec<_>>().join(", ").as_str() {
+                "" => format!("`{}` has no command `{name}`", within.get_name()),
+                names => format!("unknown command `{name}`; possible: {names}"),
+            })
+        })
+    })?;
     let mut page = Vec::new();
-    let rendered = Man::new(command).render(&mut page);
+    let rendered = Man::new(command.clone()).render(&mut page);
     rendered.map_err(Failure::failed)?;
     write_out(&page)
 }

@@ -8,6 +8,7 @@ use timberline_tier::emulator::{Base, Profile};
 use timberline_tier::topology::Topology;
 
 use crate::Failure;
+use crate::known::known;
 
 /// CPUs that this process may use.
 pub fn cores() -> usize {
@@ -27,7 +28,13 @@ pub fn available(topology: &Topology) -> u64 {
 #[derive(clap::Args)]
 pub struct Emulation {
     /// Emulated slow memory: cxl, cxl-fpga, us1…us10, rdma
-    #[arg(long, default_value = "cxl", value_name = "NAME")]
+    #[arg(
+        long,
+        default_value = "cxl",
+        value_parser = known(run::PROFILES),
+        hide_possible_values = true,
+        value_name = "NAME"
+    )]
     pub profile: String,
     /// Latency of fast memory that the profile's ratios apply to, ns [default: measured]
     #[arg(long, value_name = "NS")]

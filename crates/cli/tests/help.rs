@@ -72,6 +72,11 @@ fn every_shell_gets_completions() {
     let script = printed(&["completions", "bash"]);
     let parsed = Command::new("bash").args(["-n", "-c", &script]).output();
     assert_eq!(stderr(&parsed.unwrap()), "");
+    for names in ["btree art masstree", "none autonuma damon", "ycsb-a ycsb-b"] {
+        assert!(script.contains(names), "{names}");
+    }
+    let help = printed(&["bench", "--help"]);
+    assert!(!help.contains("possible values"), "{help}");
     let mut unknown = timberline();
     unknown.args(["completions", "bsh"]);
     assert!(refused(unknown).contains("'bash'"));
@@ -86,6 +91,13 @@ fn every_command_has_a_manual_page() {
         page.contains(".SH LOAD") && page.contains("watermarks"),
         "{page}"
     );
+    for words in [&["measure", "micro"][..], &["measure micro"]] {
+        let page = printed(&[&["man"], words].concat());
+        assert!(page.contains(".TH timberline-measure-micro 1"), "{page}");
+    }
+    let mut unknown = timberline();
+    unknown.args(["man", "bench", "micro"]);
+    assert!(refused(unknown).contains("`bench` has no command `micro`"));
     let mut unknown = timberline();
     unknown.args(["man", "bnech"]);
     assert!(refused(unknown).contains("possible: tiers, measure, bench, plan, eval, check"));

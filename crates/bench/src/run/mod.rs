@@ -29,7 +29,8 @@ pub use timberline_research::table;
 
 pub use index::{Index, PlacedIndex};
 pub use plan::{
-    Budget, INDEXES, Load, Plan, count, cpu_cache, indexes, placements, profile, watermarks,
+    Budget, INDEXES, Load, PROFILES, Plan, count, cpu_cache, indexes, placements, profile,
+    watermarks,
 };
 pub use record_format::{Keys, RecordFormat};
 pub use runner::{Measured, emulated, native};

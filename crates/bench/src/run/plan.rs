@@ -134,14 +134,19 @@ pub fn count(text: &str) -> Result<u64, String> {
     number.checked_mul(unit).filter(|&n| n > 0).ok_or_else(bad)
 }
 
+/// The emulator's profiles of one slow tier.
+pub const PROFILES: [&str; 13] = [
+    "cxl", "cxl-fpga", "rdma", "us1", "us2", "us3", "us4", "us5", "us6", "us7", "us8", "us9",
+    "us10",
+];
+
 /// The emulator's profile of this name.
 ///
 /// # Errors
 /// The name is unknown.
 pub fn profile(name: &str) -> Result<Profile, BadInput> {
-    const KNOWN: [&str; 5] = ["cxl", "cxl-fpga", "rdma", "us1", "us10"];
     Profile::parse(name).map_err(|unknown| {
-        let line = format!("{unknown};{}", suggestion(name, &KNOWN));
+        let line = format!("{unknown};{}", suggestion(name, &PROFILES));
         BadInput(line.trim_end_matches(';').into())
     })
 }

@@ -40,7 +40,7 @@ pub struct Workload {
 
 impl Workload {
     /// The names that [`Workload::parse`] knows.
-    pub fn names() -> impl Iterator<Item = &'static str> {
+    pub fn names() -> impl Iterator<Item = &'static str> + use<> {
         NAMED.iter().map(|(name, ..)| *name)
     }
 

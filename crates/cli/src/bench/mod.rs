@@ -7,10 +7,12 @@ use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 
 use timberline_bench::report::{Meta, Report, combine, side_by_side, write_file};
-use timberline_bench::run::{self, Budget, Setting};
+use timberline_bench::run::table::{self, TABLE};
+use timberline_bench::run::{self, Budget, INDEXES, Setting};
 use timberline_tier::tiering::{KernelTiering, Set};
 use timberline_tier::topology::Topology;
 
+use crate::known::known;
 use crate::live::LiveView;
 use crate::loads::{Loads, RECORDS};
 use crate::outputs::{Of, Outputs};
@@ -52,6 +54,8 @@ struct Comparison {
         long,
         value_delimiter = ',',
         default_value = "btree",
+        value_parser = known(INDEXES),
+        hide_possible_values = true,
         value_name = "NAMES"
     )]
     index: Vec<String>,
@@ -64,6 +68,8 @@ struct Comparison {
         value_delimiter = ',',
         default_value = "all-fast,interleave,inner-fast,oracle,sidle,timberline",
         hide_default_value = true,
+        value_parser = known(TABLE.map(|row| row.name)),
+        hide_possible_values = true,
         value_name = "NAMES"
     )]
     placements: Vec<String>,
@@ -121,7 +127,12 @@ struct MemoryArgs {
     nodes: Nodes,
     /// Kernel tiering during the run: none, autonuma, damon; restored afterwards [default:
     /// unchanged]
-    #[arg(long, value_name = "NAME")]
+    #[arg(
+        long,
+        value_parser = known(KernelTiering::NAMES.map(|(name, _)| name)),
+        hide_possible_values = true,
+        value_name = "NAME"
+    )]
     kernel_tiering: Option<String>,
     /// Costs of page placements, ns, such as `fault=1000,copy=5500` [default: as published]
     #[arg(
@@ -213,7 +224,7 @@ impl Defaults {
                 cpu_cache: "128K",
             };
         }
-        let adapts = |name: &String| run::table::row(name).is_some_and(|row| row.kind.adapts());
+        let adapts = |name: &String| table::row(name).is_some_and(|row| row.kind.adapts());
         Defaults {
             records: RECORDS,
             rounds: ROUNDS,
@@ -302,9 +313,8 @@ impl Args {
 
     /// Refuses placements of emulated pages on the machine's own memory.
     fn check_paged(&self) -> Result<(), Failure> {
-        let is_paged = |name: &&String| {
-            run::table::row(name).is_some_and(|row| row.grain() == run::table::Grain::Page)
-        };
+        let is_paged =
+            |name: &&String| table::row(name).is_some_and(|row| row.grain() == table::Grain::Page);
         match self.comparison.placements.iter().find(is_paged) {
             Some(name) if self.memory.native => Err(Failure::Impossible(format!(
                 "the placement {name} moves emulated pages: leave out --native, or measure the kernel with --native \

@@ -20,6 +20,7 @@ use timberline_remote::pool::FINDERS;
 
 use super::Args;
 use crate::Failure;
+use crate::known::known;
 use crate::loads::RECORDS;
 use crate::pool::key;
 use crate::say::say;
@@ -96,11 +97,25 @@ pub struct RemoteArgs {
     requests: u64,
     /// Designs to compare: copies, copies-offload, dex, dex-offload, dex-eager, p-sherman-like
     /// [default: all]
-    #[arg(long, value_delimiter = ',', requires = "remote", value_name = "NAMES")]
+    #[arg(
+        long,
+        value_delimiter = ',',
+        value_parser = known(Design::ALL.map(Design::name)),
+        hide_possible_values = true,
+        requires = "remote",
+        value_name = "NAMES"
+    )]
     designs: Vec<String>,
     /// Workloads: read-only, read-intensive, write-intensive, insert-intensive, scan-intensive
     /// [default: all]
-    #[arg(long, value_delimiter = ',', requires = "remote", value_name = "NAMES")]
+    #[arg(
+        long,
+        value_delimiter = ',',
+        value_parser = known(Workload::ALL.map(Workload::name)),
+        hide_possible_values = true,
+        requires = "remote",
+        value_name = "NAMES"
+    )]
     remote_workloads: Vec<String>,
     /// From start to completion of a small operation, in nanoseconds
     #[arg(long, default_value_t = 2_000, requires = "remote", value_name = "NS")]
