@@ -2,6 +2,7 @@
 
 use std::path::PathBuf;
 
+use timberline_bench::report::grid::{WIDTH, wrapped};
 use timberline_tier::topology::{NodeList, Topology};
 
 use crate::Failure;
@@ -58,6 +59,13 @@ pub fn run(args: &Args) -> Result<(), Failure> {
     if args.json {
         say(serde_json::to_string_pretty(&topology).map_err(Failure::failed)?)
     } else {
-        say(topology)
+        let lines = topology.to_string();
+        // Sentences; the table above them is narrower.
+        let fits = |line: &str| line.chars().count() <= WIDTH;
+        let text = lines.lines().map(|line| match fits(line) {
+            true => format!("{line}\n"),
+            false => wrapped(line, 2),
+        });
+        say(text.collect::<String>().trim_end())
     }
 }

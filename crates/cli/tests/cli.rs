@@ -259,6 +259,27 @@ fn tiers_of_this_machine_are_shown() {
 }
 
 #[test]
+fn tiers_and_their_latencies_fit_eighty_columns() {
+    let fits = |args: &[&str]| {
+        let output = timberline().args(args).output().unwrap();
+        assert!(output.status.success(), "{}", stderr(&output));
+        let text = stdout(&output);
+        let widest = text.lines().map(|line| line.chars().count()).max();
+        assert!(widest <= Some(80), "{args:?}: {widest:?}\n{text}");
+    };
+    fits(&["measure", "--base-ns", "100", "--megabytes", "1"]);
+    for recorded in [
+        include_str!("../../tier/tests/topologies/sapphire-rapids-cxl.tsv"),
+        include_str!("../../tier/tests/topologies/qemu-hmat.tsv"),
+        include_str!("../../tier/tests/topologies/virtual-machine.tsv"),
+        include_str!("../../tier/tests/topologies/qemu-cgroup-v2.tsv"),
+    ] {
+        let machine = manifest::unpack(recorded);
+        fits(&["tiers", "--root", machine.root().to_str().unwrap()]);
+    }
+}
+
+#[test]
 fn tiers_of_a_recorded_machine_are_shown_and_ranked_as_told() {
     let recorded = include_str!("../../tier/tests/topologies/sapphire-rapids-cxl.tsv");
     let machine = manifest::unpack(recorded);

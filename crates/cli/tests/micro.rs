@@ -22,11 +22,17 @@ fn micro(args: &[&str]) -> Command {
 
 #[test]
 fn measured_and_predicted_stand_side_by_side() {
-    let output = micro(&["--timer-us", "5"]).output().unwrap();
-    assert!(output.status.success(), "{}", stderr(&output));
-    let text = stdout(&output);
-    let widest = text.lines().map(|line| line.chars().count()).max();
-    assert!(widest <= Some(80), "{widest:?}\n{text}");
+    let text = |args: &[&str]| {
+        let output = micro(args).output().unwrap();
+        assert!(output.status.success(), "{}", stderr(&output));
+        let text = stdout(&output);
+        let widest = text.lines().map(|line| line.chars().count()).max();
+        assert!(widest <= Some(80), "{widest:?}\n{text}");
+        text
+    };
+    let file = text(&["--file-megabytes", "1"]);
+    assert!(file.contains("the device does"), "{file}");
+    let text = text(&["--timer-us", "5"]);
     for part in [
         "memory is emulated; I/O: timer",
         "0.1 us",

@@ -233,7 +233,11 @@ fn two_reports_are_shown_side_by_side() {
     assert!(output.status.success(), "{}", stderr(&output));
     let rows: Vec<String> = stdout(&output).lines().map(String::from).collect();
     assert!(rows[0].starts_with("index,placement,") && rows[1].starts_with("btree,interleave,"));
-    assert!(std::fs::read_to_string(markdown).unwrap().contains("| interleave |"));
+    assert!(
+        std::fs::read_to_string(markdown)
+            .unwrap()
+            .contains("| interleave |")
+    );
     let page = scratch.path("page.html");
     assert!(refused(compare(&a, &page)).contains("page.html is not a report"));
     assert!(refused(compare(&a, &scratch.path("c.json"))).contains("can't read"));

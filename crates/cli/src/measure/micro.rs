@@ -151,7 +151,7 @@ fn as_json(outcome: &Outcome) -> Value {
 fn print(grid: &Grid, outcome: &Outcome) -> Result<(), Failure> {
     let costs = &outcome.costs;
     let limit = match costs.io_per_s.is_finite() {
-        true => format!("; the device does {:.0} a second", costs.io_per_s),
+        true => format!("\nthe device does {:.0} a second", costs.io_per_s),
         false => String::new(),
     };
     say(format_args!(
@@ -162,7 +162,10 @@ fn print(grid: &Grid, outcome: &Outcome) -> Result<(), Failure> {
         costs.access_s * 1e9,
         costs.io_s * 1e6,
     ))?;
-    say("Thousands of operations a second, and error of the model in percent:\n")?;
+    say(
+        "Thousands of operations a second, and error of the model in percent.\nAdded: ns to an \
+         access, us before and after an I/O.\n",
+    )?;
     say(table(grid, outcome))?;
     let errors = |of: fn(&Point) -> f64| {
         let mut all: Vec<f64> = outcome.points.iter().map(of).collect();
@@ -188,10 +191,7 @@ fn table(grid: &Grid, outcome: &Outcome) -> String {
         .iter()
         .map(|us| format!("{us} us"))
         .collect();
-    let fixed = [
-        (["", "accesses"], false),
-        (["added: ns an access,", "us before / after I/O"], true),
-    ];
+    let fixed = [(["", "accesses"], false), (["added", "ns, us / us"], true)];
     let latencies = heads.iter().map(|head| (["", head.as_str()], false));
     let mut table = Table::new(fixed.into_iter().chain(latencies));
     let operations = grid.operations();

@@ -87,14 +87,15 @@ fn json(measured: &Calibration) -> serde_json::Value {
 fn print(profile: &str, measured: &Calibration) -> Result<(), Failure> {
     let base = measured.base;
     say(format_args!(
-        "profile {profile} (emulated), {} MiB a tier; fast memory: {:.0} ns, {:.1} ns per further line",
+        "profile {profile} (emulated), {} MiB a tier\n\
+         fast memory: {:.0} ns, {:.1} ns per further line",
         measured.bytes >> 20,
         base.latency_ns,
         base.line_ns
     ))?;
     for (tier, time, ratio, of_profile) in tiers(measured) {
         say(format_args!(
-            "tier {tier}: {:7.1} ns per step [{:.1}–{:.1}], {ratio:.3} × tier 0; the profile says {of_profile:.3} ×",
+            "tier {tier}: {:7.1} ns per step [{:.1}–{:.1}], {ratio:.3} × tier 0 (profile: {of_profile:.3} ×)",
             time.median, time.min, time.max,
         ))?;
     }
