@@ -98,7 +98,11 @@ impl From<ArenasError> for Error {
 impl fmt::Display for Error {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            Error::OutOfMemory(error) => error.fmt(f),
+            // Only the slowest tier is ever full: the first is a map's only one.
+            Error::OutOfMemory(error) => f.write_str(&error.line(match error.tier.is_fast() {
+                true => "the map's memory",
+                false => "slow memory",
+            })),
             Error::KeyTooLong(len) => {
                 write!(f, "the key has {len} bytes; at most {MAX_KEY} are possible")
             }
@@ -123,6 +127,18 @@ impl std::error::Error for Error {}
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn full_memory_is_called_what_the_builder_calls_it() {
+        let full = |tier, of| {
+            let limit = 65_536;
+            Error::from(OutOfMemory { tier, of, limit }).to_string()
+        };
+        let slow = "slow memory is full: its limit is 65536 bytes";
+        assert_eq!(full(TierId::SLOW, Limit::Budget), slow);
+        let only = "the map's memory is full: it has 65536 bytes of addresses";
+        assert_eq!(full(TierId::FAST, Limit::Addresses), only);
+    }
 
     #[test]
     fn each_names_its_limit() {

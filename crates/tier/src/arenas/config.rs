@@ -4,6 +4,7 @@ use std::fmt;
 use std::io;
 
 use crate::TierId;
+use crate::topology::NodeList;
 
 /// The [limit](TierConfig::limit) of a tier that may use all memory of the machine.
 pub const NO_LIMIT: usize = usize::MAX;
@@ -100,19 +101,23 @@ pub enum Limit {
     Machine,
 }
 
+impl OutOfMemory {
+    /// The error in a line, with the tier called `memory`.
+    pub fn line(&self, memory: &str) -> String {
+        let bytes = self.limit;
+        match self.of {
+            Limit::Budget => format!("{memory} is full: its limit is {bytes} bytes"),
+            Limit::Addresses => format!("{memory} is full: it has {bytes} bytes of addresses"),
+            Limit::Machine => {
+                format!("{memory} is full: it has {bytes} bytes, and the machine no more for it")
+            }
+        }
+    }
+}
+
 impl fmt::Display for OutOfMemory {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let (tier, bytes) = (self.tier.0, self.limit);
-        match self.of {
-            Limit::Budget => write!(f, "tier {tier} is full: its limit is {bytes} bytes"),
-            Limit::Addresses => {
-                write!(f, "tier {tier} is full: it has {bytes} bytes of addresses")
-            }
-            Limit::Machine => write!(
-                f,
-                "tier {tier} is full: it has {bytes} bytes, and the machine no more for it"
-            ),
-        }
+        f.write_str(&self.line(&format!("tier {}", self.tier.0)))
     }
 }
 
@@ -136,8 +141,9 @@ impl fmt::Display for ArenasError {
             ArenasError::Bind(tier, nodes, error) => {
                 write!(
                     f,
-                    "can't bind tier {} to NUMA nodes {nodes:?}: {error}",
-                    tier.0
+                    "can't bind tier {} to NUMA nodes {}: {error}",
+                    tier.0,
+                    nodes.iter().copied().collect::<NodeList>()
                 )
             }
         }
