@@ -1,6 +1,9 @@
 //! Which memory this machine has, arenas in it, budgets over it, and an emulator of slower memory.
 //! Knows no nodes and no trees. The only crate that maps memory.
 
+#[cfg(not(all(unix, target_pointer_width = "64")))]
+compile_error!("timberline needs a 64-bit Unix: it reserves terabytes of addresses with `mmap`");
+
 mod arenas;
 mod budget;
 pub mod emulator;

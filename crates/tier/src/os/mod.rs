@@ -4,14 +4,13 @@
 //! |---|---|
 //! | `linux.rs` | Linux: huge pages, memory bound to NUMA nodes, commits that can fail |
 //! | `unix.rs` | what Linux has in common with other Unix systems |
-//! | `other.rs` | all but Linux: memory of one kind, on a Unix |
+//! | `other.rs` | other Unix systems: memory of one kind |
 #![allow(unsafe_code)]
 
 #[cfg(target_os = "linux")]
 mod linux;
 #[cfg(not(target_os = "linux"))]
 mod other;
-#[cfg(unix)]
 mod unix;
 
 use std::io;

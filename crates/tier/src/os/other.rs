@@ -1,17 +1,13 @@
-//! Systems other than Linux. On a Unix, memory of one kind works: the system commits it at the
-//! first access, so it has no error for having none left. Elsewhere nothing can be reserved that
-//! is readable and has no memory.
+//! Unix systems other than Linux: memory of one kind works. The system commits it at the first
+//! access, so it has no error for having none left.
 
 use std::io;
 
-#[cfg(unix)]
 pub use super::unix::{memory_bytes, unmap};
 
-#[cfg(unix)]
 const FLAGS: libc::c_int = libc::MAP_PRIVATE | libc::MAP_ANON | libc::MAP_NORESERVE;
 
 /// See [`Reservation::new`](super::Reservation::new).
-#[cfg(unix)]
 pub fn map(bytes: usize) -> io::Result<usize> {
     // SAFETY: the address is not fixed.
     unsafe { super::unix::map(0, bytes, FLAGS) }
@@ -21,40 +17,10 @@ pub fn map(bytes: usize) -> io::Result<usize> {
 ///
 /// # Safety
 /// It is a range of the caller's, and no reference leads into it, except to atomics.
-#[cfg(unix)]
 pub unsafe fn decommit(start: usize, bytes: usize) {
     // `MADV_DONTNEED` keeps contents on some systems; a new mapping is zero on all.
     // SAFETY: as the caller says.
     let _ = unsafe { super::unix::map(start, bytes, FLAGS | libc::MAP_FIXED) };
-}
-
-/// See [`Reservation::new`](super::Reservation::new).
-#[cfg(not(unix))]
-pub fn map(_: usize) -> io::Result<usize> {
-    Err(io::Error::new(
-        io::ErrorKind::Unsupported,
-        "maps need Linux or another Unix",
-    ))
-}
-
-/// Nothing is mapped.
-///
-/// # Safety
-/// None is needed.
-#[cfg(not(unix))]
-pub unsafe fn unmap(_: usize, _: usize) {}
-
-/// Nothing is mapped.
-///
-/// # Safety
-/// None is needed.
-#[cfg(not(unix))]
-pub unsafe fn decommit(_: usize, _: usize) {}
-
-/// Nothing can be mapped.
-#[cfg(not(unix))]
-pub fn memory_bytes() -> usize {
-    0
 }
 
 /// See [`Reservation::commit`](super::Reservation::commit).
