@@ -15,8 +15,9 @@ use super::make::Make;
 use super::{Map, Shared};
 use crate::Error;
 
-/// A placement, and the workers that carry it out.
-type Placing = (Arc<dyn Placement>, Vec<Box<dyn Worker>>);
+/// A placement, and the workers that carry it out: what the closure of
+/// [`custom_placement`](Builder::custom_placement) makes.
+pub type Placing = (Arc<dyn Placement>, Vec<Box<dyn Worker>>);
 
 /// Makes a placement for a tree in these arenas that keeps its heat there.
 type MakePlacing = Box<dyn FnOnce(&Arenas, HeatIn) -> Result<Placing, Error>>;
@@ -24,6 +25,11 @@ type MakePlacing = Box<dyn FnOnce(&Arenas, HeatIn) -> Result<Placing, Error>>;
 /// Settings of a map `M`, which [`build`](Self::build) makes. By default the map is in plain memory
 /// and grows. With a limit of fast memory it is in two tiers or [more](Self::middle_tier), and a
 /// worker moves its nodes between them.
+///
+/// Limits alone bind no memory: fast and slow memory are then two parts of whatever memory the
+/// system gives, which is good for tests. On a machine with CXL memory, or with several sockets,
+/// name the NUMA nodes of both ([`fast_nodes`](Self::fast_nodes), [`slow_nodes`](Self::slow_nodes);
+/// `timberline tiers` lists them), or let [`discover`](Self::discover) do it.
 ///
 /// The workers of all maps share one thread, which runs while any map in tiers exists. A map's
 /// worker ends with the last handle or iterator of the map.
@@ -88,13 +94,24 @@ impl<M> Builder<M> {
         self
     }
 
-    /// The NUMA nodes of fast memory. If none is given, the system chooses.
+    /// The NUMA nodes of fast memory. If none is given, the memory is not bound: it is where the
+    /// system puts it, most often on the node of the thread that uses it first.
+    ///
+    /// ```no_run
+    /// use timberline::BTree;
+    ///
+    /// // DRAM is node 0 of this machine, a CXL expander node 2.
+    /// let builder = BTree::builder().fast_memory(8 << 30).slow_memory(64 << 30);
+    /// let map: BTree<u64, u64> = builder.fast_nodes([0]).slow_nodes([2]).build()?;
+    /// # Ok::<(), timberline::Error>(())
+    /// ```
     pub fn fast_nodes(mut self, nodes: impl IntoIterator<Item = u32>) -> Self {
         self.fast.nodes = nodes.into_iter().collect();
         self
     }
 
-    /// The NUMA nodes of slow memory. If none is given, the system chooses.
+    /// The NUMA nodes of slow memory. If none is given, the memory is not bound, and nothing says
+    /// that it is the slow one.
     pub fn slow_nodes(mut self, nodes: impl IntoIterator<Item = u32>) -> Self {
         self.slow.nodes = nodes.into_iter().collect();
         self
@@ -134,8 +151,11 @@ impl<M> Builder<M> {
     /// groups allow (`memory.max`, or `memory.limit_in_bytes` of version 1); fast memory is counted
     /// first. If that leaves no slow memory, the map is in fast memory alone, within its limit.
     ///
-    /// On a machine with one tier, and on systems other than Linux, the map is in plain memory
-    /// without a limit, as with [`new`](Self::new). [`Map::is_tiered`] tells which one it is.
+    /// On a machine with one tier, and on systems other than Linux, nothing is set: the map is in
+    /// plain memory without a limit, as with [`new`](Self::new), unless the program itself sets a
+    /// limit. With [`fast_memory`](Self::fast_memory) it is in two tiers of the same memory then,
+    /// with a worker. [`Map::is_tiered`] tells which one it is. Where there are two tiers, the later
+    /// call wins: limits that are set after `discover` replace those that it found.
     ///
     /// ```
     /// let map: timberline::BTree<u64, u64> = timberline::BTree::builder().discover().build()?;
@@ -184,7 +204,24 @@ impl<M> Builder<M> {
     }
 
     /// Sets another placement for a map in two tiers, with its workers. `make` gets the memory of
-    /// the map, and the place for the heat of its leaves.
+    /// the map, and the place for the heat of its leaves. What a placement is, and what its workers
+    /// do: [`Placement`].
+    ///
+    /// ```
+    /// use std::sync::Arc;
+    /// use timberline::BTree;
+    /// use timberline::placement::AllFast;
+    ///
+    /// // First come, first served: new nodes are in fast memory while it has room, and stay there.
+    /// let builder = BTree::<u64, u64>::builder().fast_memory(1 << 20).slow_memory(64 << 20);
+    /// let map = builder
+    ///     .custom_placement(|_memory, _heat| Ok((Arc::new(AllFast), Vec::new())))
+    ///     .build()?;
+    /// map.bulk_load((0..200_000).map(|key| (key, key)))?;
+    /// let (fast, slow) = map.committed();
+    /// assert!(fast <= 1 << 20 && slow > 0);
+    /// # Ok::<(), timberline::Error>(())
+    /// ```
     pub fn custom_placement(
         mut self,
         make: impl FnOnce(&Arenas, HeatIn) -> Result<Placing, Error> + 'static,
