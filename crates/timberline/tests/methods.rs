@@ -3,7 +3,7 @@
 
 use std::collections::BTreeMap;
 use std::fmt::Debug;
-use std::ops::Bound;
+use std::ops::{Bound, ControlFlow};
 use std::panic::{AssertUnwindSafe, catch_unwind};
 
 use proptest::collection::vec;
@@ -262,7 +262,21 @@ fn a_closure_that_uses_its_own_map_panics() {
         masstree.modify("a", change);
         Ok(())
     });
+    check(&|own| {
+        let used = if own { &btree } else { &other };
+        btree.remove(&9);
+        let value = btree.get_or_insert_with(&9, || used.get(&1).unwrap())?;
+        assert_eq!(value, 1);
+        Ok(())
+    });
     // These call their closures without a lock.
+    masstree.retain(|key, _| masstree.insert("b", 3).is_ok() && masstree.get(key).is_some());
+    let visit = |_: String, value| {
+        masstree.insert("c", value).unwrap();
+        ControlFlow::Continue(())
+    };
+    assert_eq!(masstree.scan("b", 1, visit), 1);
+    assert_eq!(masstree.get("c"), Some(3));
     assert_eq!(other.remove_if(&1, |_| other.get(&1).is_some()), Some(1));
     assert_eq!(masstree.get_with("a", |_| masstree.get("a")), Some(Some(2)));
 }

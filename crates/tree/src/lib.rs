@@ -28,7 +28,7 @@ pub use art::Art;
 pub use btree::{BTree, Range};
 pub use error::{Error, MAX_KEY, MAX_VALUE};
 pub use key::{Composite, Key, KeyRange, Parts, WordKey};
-pub use map::{Builder, Map, after_all_with};
+pub use map::{Builder, Entry, Map, Placing, after_all_with};
 pub use masstree::Masstree;
 pub use range::{AsyncRange, Records};
 pub use stats::{LevelFill, Stats};

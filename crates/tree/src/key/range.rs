@@ -21,6 +21,27 @@ use std::ops::{
 /// is_range::<str>(..String::from("b"));
 /// is_range::<[u8]>((Bound::Excluded([1, 2]), Bound::Unbounded));
 /// ```
+///
+/// Code that is generic over `RangeBounds` passes the pair of its bounds, since an implementation
+/// for all of its types would overlap with those for ranges of references and of owned forms:
+///
+/// ```
+/// use std::ops::RangeBounds;
+/// use timberline::BTree;
+///
+/// fn sum(map: &BTree<u64, u64>, keys: impl RangeBounds<u64>) -> u64 {
+///     let range = map.range((keys.start_bound(), keys.end_bound()));
+///     range.map(|(_, value)| value).sum()
+/// }
+///
+/// let map: BTree<u64, u64> = (0..10).map(|key| (key, 1)).collect();
+/// assert_eq!(sum(&map, 3..=5), 3);
+/// ```
+#[diagnostic::on_unimplemented(
+    message = "`{Self}` is no range of keys `{Q}`",
+    label = "not a range of keys `{Q}`",
+    note = "of any `RangeBounds`, pass `(range.start_bound(), range.end_bound())`"
+)]
 pub trait KeyRange<Q: ?Sized> {
     /// Where it begins.
     fn low(&self) -> Bound<&Q>;

@@ -6,10 +6,11 @@ use super::{Core, Map};
 use crate::value::{Loan, Represent, lend};
 use crate::{Error, Key, Value};
 
-/// A record's place in a map, present or not: see [`Map::entry`]. It holds no lock, and
-/// does nothing before an `or_` method is called, which runs as one atomic step.
+/// A record's place in a map, present or not, made by [`Map::entry`]. It holds no lock, and does
+/// nothing before an `or_` method is called, which runs as one atomic step. `F` is what
+/// [`and_modify`](Self::and_modify) was given.
 #[must_use = "an entry does nothing before an `or_` method is called"]
-pub struct Entry<'m, T, K: Key + ?Sized, V, F> {
+pub struct Entry<'m, T, K: Key + ?Sized, V, F = fn(&mut V)> {
     map: &'m Map<T, K, V>,
     key: &'m K::Borrowed,
     modify: Option<F>,
@@ -17,6 +18,9 @@ pub struct Entry<'m, T, K: Key + ?Sized, V, F> {
 
 impl<'m, T: Core<K, V>, K: Key + ?Sized, V: Value, F: FnMut(&mut V)> Entry<'m, T, K, V, F> {
     /// Has a present value changed by `modify`, after the changes that were asked for before.
+    /// `modify` is called by the `or_` method, as [`Map::modify`] calls its closure: it should be
+    /// brief and must not use the map, or debug builds panic and release builds may deadlock. It is
+    /// called again if another thread replaced the value meanwhile.
     ///
     /// ```
     /// let map: timberline::BTree<u64, u64> = [(7, 48)].into();
@@ -48,6 +52,12 @@ impl<'m, T: Core<K, V>, K: Key + ?Sized, V: Value, F: FnMut(&mut V)> Entry<'m, T
 
     /// Inserts `value` if there is no record. Returns the value that is then present.
     ///
+    /// ```
+    /// let map = timberline::BTree::<u64, u64>::new();
+    /// assert_eq!((map.entry(&7).or_insert(1)?, map.entry(&7).or_insert(2)?), (1, 1));
+    /// # Ok::<(), timberline::Error>(())
+    /// ```
+    ///
     /// # Errors
     /// As for [`Map::insert`].
     pub fn or_insert(self, value: V) -> Result<V, Error> {
@@ -72,7 +82,14 @@ impl<'m, T: Core<K, V>, K: Key + ?Sized, V: Value, F: FnMut(&mut V)> Entry<'m, T
     }
 
     /// Inserts what `make` returns if there is no record. Returns the value that is then present.
-    /// `make` is called once at most, and as [`Map::modify`] calls its closure.
+    /// `make` is called once at most. It should be brief and must not use the map: debug builds
+    /// panic if it does, release builds may deadlock.
+    ///
+    /// ```
+    /// let lengths = timberline::Art::<str, u64>::new();
+    /// assert_eq!(lengths.entry("four").or_insert_with(|| 4)?, 4);
+    /// # Ok::<(), timberline::Error>(())
+    /// ```
     ///
     /// # Errors
     /// As for [`Map::insert`].
@@ -126,7 +143,9 @@ impl<T: Core<K, V>, K: Key + ?Sized, V: Value> Map<T, K, V> {
     }
 
     /// The value of `key`; if there is no record, `make` returns the value of a new one. The same
-    /// as `entry(key).or_insert_with(make)`. If the record is present, it takes no lock.
+    /// as `entry(key).or_insert_with(make)`. If the record is present, it takes no lock. `make`
+    /// should be brief and must not use the map: debug builds panic if it does, release builds may
+    /// deadlock.
     ///
     /// ```
     /// let squares = timberline::BTree::<u64, u64>::new();
@@ -212,8 +231,8 @@ impl<T: Core<K, V>, K: Key + ?Sized, V: Value> Map<T, K, V> {
     }
 
     /// Removes a record if `condition` returns true for its value, as one step. Returns the value.
-    /// `condition` is called without a lock, and again if the value changes meanwhile; it should be
-    /// brief, because no memory is reclaimed meanwhile.
+    /// `condition` is called without a lock, and again if the value changes meanwhile. It may use the
+    /// map; it should be brief, because no memory is reclaimed meanwhile.
     ///
     /// ```
     /// let map = timberline::BTree::<u64, u64>::new();

@@ -33,9 +33,10 @@ use std::borrow::Borrow;
 use std::marker::PhantomData;
 use std::ops::{Bound, ControlFlow};
 
-pub use self::builder::Builder;
+pub use self::builder::{Builder, Placing};
 pub use self::bytes::{ByteTree, after_all_with};
 pub use self::core::Core;
+pub use self::entry::Entry;
 pub use self::make::Make;
 pub use self::shared::Shared;
 use crate::error::Refused;
@@ -94,8 +95,8 @@ impl<T: Core<K, V>, K: Key + ?Sized, V: Value> Map<T, K, V> {
         self.get_with(key, V::own)
     }
 
-    /// Calls `read` with the value of `key`, without copying it. The map reclaims no memory until
-    /// `read` returns, so it should be brief.
+    /// Calls `read` with the value of `key`, without copying it. `read` may use the map, which
+    /// reclaims no memory until it returns: it should be brief.
     ///
     /// ```
     /// let map: timberline::Art<str, String> = [("a", "some text".to_string())].into();
@@ -408,8 +409,8 @@ impl<T: Core<K, V>, K: Key + ?Sized, V: Value> Map<T, K, V> {
     }
 
     /// Calls `visit` with up to `limit` records from `from` on, in order, until it breaks. Returns
-    /// the number of calls. Faster than [`range`](Self::range) for short scans, but `visit` should
-    /// be brief: the map reclaims no memory until the scan ends.
+    /// the number of calls. Faster than [`range`](Self::range) for short scans. `visit` may use the
+    /// map, which reclaims no memory until the scan ends: it should be brief.
     ///
     /// ```
     /// use std::ops::ControlFlow;

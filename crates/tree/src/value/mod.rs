@@ -60,7 +60,7 @@ pub type Replaced<V> = <<V as Value>::Representation as Represent>::Replaced<V>;
 
 /// A value of a map: up to eight bytes, which lie in the leaf; a string of up to
 /// [`MAX_VALUE`](crate::MAX_VALUE) bytes, which lies beside the leaf in the same tier, and moves
-/// with it; or an `Arc` of anything, whose pointer is in the leaf.
+/// with it; or an `Arc` of anything sized, whose pointer is in the leaf.
 ///
 /// Integers of up to 64 bits, `f32`, `f64`, `bool`, `char` and `()` are words. `Vec<u8>`,
 /// `Box<[u8]>` and `[u8; N]` are strings, which are lent as `&[u8]` and `&[u8; N]`; `String` and
@@ -106,6 +106,18 @@ pub type Replaced<V> = <<V as Value>::Representation as Represent>::Replaced<V>;
 /// # Ok::<(), timberline::Error>(())
 /// ```
 ///
+/// An `Arc<str>`, an `Arc<[T]>` and an `Arc<dyn Trait>` are two words and don't fit a leaf; an `Arc`
+/// of a `Box` of the same is one, as `Arc<Box<str>>` here:
+///
+/// ```
+/// # use std::sync::Arc;
+/// # use timberline::BTree;
+/// let names: BTree<u64, Arc<Box<str>>> = BTree::new();
+/// names.insert(&7, &Arc::new("seven".into()))?;
+/// assert_eq!(&**names.get(&7).unwrap(), "seven");
+/// # Ok::<(), timberline::Error>(())
+/// ```
+///
 /// A type with serde's traits is a value as `Postcard<T>` (feature `postcard`). Your own type may
 /// also choose one of the representations:
 ///
@@ -135,7 +147,7 @@ pub type Replaced<V> = <<V as Value>::Representation as Represent>::Replaced<V>;
 /// ```
 #[diagnostic::on_unimplemented(
     message = "`{Self}` is no value of a map",
-    note = "values are integers, floats, `bool`, `char`, `Vec<u8>`, `String`, `[u8; N]`, `Arc<T>`",
+    note = "values are integers, floats, `bool`, `char`, `Vec<u8>`, `String`, `[u8; N]`, `Arc<T>` of sized types",
     note = "implement `Value` for `{Self}` if it fits eight bytes or is a byte string"
 )]
 pub trait Value: Sized + Send + Sync + 'static {
