@@ -1,7 +1,8 @@
-//! Concurrent ordered maps that live across memory tiers.
+//! Fast, ordered, concurrent maps: a B+tree, an ART, and a Masstree. They are in plain memory, or in
+//! fast and slow memory, between which they move their nodes by themselves.
 //!
 //! Depend on this crate; it re-exports all that a user of the library needs. `new` makes a map in
-//! plain memory:
+//! plain memory, which grows as needed:
 //!
 //! ```
 //! let map = timberline::BTree::<u64, u64>::new();
@@ -16,7 +17,8 @@
 //! ```
 //! use timberline::BTree;
 //!
-//! // 4 MiB of fast memory, 64 MiB of slow. `discover()` takes this machine's tiers.
+//! // 4 MiB of fast memory, 64 MiB of slow. On a machine that has both kinds, name their NUMA nodes
+//! // too (`fast_nodes`, `slow_nodes`), or let `discover()` take all of that from the machine.
 //! let builder = BTree::builder().fast_memory(4 << 20).slow_memory(64 << 20);
 //! let map: BTree<u64, u64> = builder.build()?;
 //! for key in 0..100_000 {
@@ -45,6 +47,16 @@
 //! | [`placement`] | policies that decide which tier a node is in: `timberline`, or your own |
 //! | [`tier`] | memory tiers, arenas, budgets, the emulator |
 //! | [`sync`] | the optimistic lock, and epochs |
+//!
+//! | feature | contains |
+//! |---|---|
+//! | `derive` | `#[derive(Key)]`: structs and enums as keys |
+//! | `serde` | maps as serde's maps |
+//! | `postcard` | `Postcard<T>`: values of every type that serde knows; includes `serde` |
+//!
+//! None is on by default. The crate needs a 64-bit Unix; memory tiers need Linux.
+
+#![cfg_attr(docsrs, feature(doc_cfg))]
 
 pub use timberline_placement as placement;
 pub use timberline_sync as sync;
@@ -54,12 +66,13 @@ pub use timberline_tree as tree;
 pub use timberline_placement::TimberlineConfig;
 pub use timberline_tier::TierId;
 pub use timberline_tree::{
-    Art, AsyncRange, BTree, Builder, Bytes, Composite, Counted, Error, Key, KeyRange, LevelFill,
-    Limit, MAX_KEY, MAX_VALUE, Map, Masstree, OutOfMemory, Parts, Range, Replaced, Representation,
-    Stats, Stored, Value, Word, WordKey,
+    Art, AsyncRange, BTree, Builder, Bytes, Composite, Counted, Entry, Error, Key, KeyRange,
+    LevelFill, Limit, MAX_KEY, MAX_VALUE, Map, Masstree, OutOfMemory, Parts, Placing, Range,
+    Records, Replaced, Representation, Stats, Stored, Value, Word, WordKey,
 };
 
 #[cfg(feature = "postcard")]
+#[cfg_attr(docsrs, doc(cfg(feature = "postcard")))]
 pub use timberline_tree::{Postcard, PostcardRef};
 
 /// ```
@@ -111,6 +124,7 @@ pub use timberline_tree::{Postcard, PostcardRef};
 /// }
 /// ```
 #[cfg(feature = "derive")]
+#[cfg_attr(docsrs, doc(cfg(feature = "derive")))]
 pub use timberline_derive::Key;
 
 /// Compiles and runs the README's example.
