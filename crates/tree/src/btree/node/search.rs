@@ -60,6 +60,7 @@ impl Search {
 
     /// Every way that this CPU has, the best one last.
     pub fn all() -> Vec<Search> {
+        #[allow(unused_mut, reason = "other CPUs than x86-64 add none")]
         let mut all = vec![Self::NAIVE];
         #[cfg(all(target_arch = "x86_64", not(miri)))]
         {
