@@ -5,8 +5,8 @@ use std::ffi::OsStr;
 use clap::builder::{PossibleValue, StringValueParser, TypedValueParser};
 use clap::{Arg, Command, Error};
 
-/// Takes any text, since the library refuses what it does not know with a suggestion, and some names
-/// have parameters (`tpcc:4`). Tells shells the names that it knows.
+/// Takes any text, since the library refuses what it does not know with a suggestion, and some
+/// names have parameters (`tpcc:4`). Tells shells the names that it knows.
 #[derive(Clone)]
 pub struct Known(Vec<&'static str>);
 

@@ -172,8 +172,8 @@ struct Output {
         conflicts_with_all = OF_A_RUN.iter().chain(&["Outputs", "pool", "quiet"])
     )]
     compare: Option<Vec<PathBuf>>,
-    /// Run nothing, and show JSON reports of several processes as one, which may be written as JSON,
-    /// CSV, Markdown or a page
+    /// Run nothing, and show JSON reports of several processes as one, which may be written as
+    /// JSON, CSV, Markdown or a page
     #[arg(long, num_args = 1.., value_name = "FILE", conflicts_with_all = OF_A_RUN)]
     pool: Option<Vec<PathBuf>>,
     #[command(flatten)]

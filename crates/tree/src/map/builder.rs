@@ -154,8 +154,8 @@ impl<M> Builder<M> {
     /// On a machine with one tier, and on systems other than Linux, nothing is set: the map is in
     /// plain memory without a limit, as with [`new`](Self::new), unless the program itself sets a
     /// limit. With [`fast_memory`](Self::fast_memory) it is in two tiers of the same memory then,
-    /// with a worker. [`Map::is_tiered`] tells which one it is. Where there are two tiers, the later
-    /// call wins: limits that are set after `discover` replace those that it found.
+    /// with a worker. [`Map::is_tiered`] tells which one it is. Where there are two tiers, the
+    /// later call wins: limits that are set after `discover` replace those that it found.
     ///
     /// ```
     /// let map: timberline::BTree<u64, u64> = timberline::BTree::builder().discover().build()?;

@@ -231,8 +231,8 @@ impl<T: Core<K, V>, K: Key + ?Sized, V: Value> Map<T, K, V> {
     }
 
     /// Removes a record if `condition` returns true for its value, as one step. Returns the value.
-    /// `condition` is called without a lock, and again if the value changes meanwhile. It may use the
-    /// map; it should be brief, because no memory is reclaimed meanwhile.
+    /// `condition` is called without a lock, and again if the value changes meanwhile. It may use
+    /// the map; it should be brief, because no memory is reclaimed meanwhile.
     ///
     /// ```
     /// let map = timberline::BTree::<u64, u64>::new();

@@ -106,8 +106,8 @@ pub type Replaced<V> = <<V as Value>::Representation as Represent>::Replaced<V>;
 /// # Ok::<(), timberline::Error>(())
 /// ```
 ///
-/// An `Arc<str>`, an `Arc<[T]>` and an `Arc<dyn Trait>` are two words and don't fit a leaf; an `Arc`
-/// of a `Box` of the same is one, as `Arc<Box<str>>` here:
+/// An `Arc<str>`, an `Arc<[T]>` and an `Arc<dyn Trait>` are two words and don't fit a leaf; an
+/// `Arc` of a `Box` of the same is one, as `Arc<Box<str>>` here:
 ///
 /// ```
 /// # use std::sync::Arc;
