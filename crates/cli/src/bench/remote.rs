@@ -30,7 +30,7 @@ use crate::setup::interrupts;
 #[command(next_help_heading = "Memory servers")]
 pub struct RemoteArgs {
     /// Measure the B+tree over memory servers instead: --records on a simulated cluster, operations
-    /// of the network counted, throughput modelled. Of the options above, --seed and --json apply
+    /// of the network counted, throughput modelled. Of the other options, --seed and --json apply
     #[arg(long)]
     remote: bool,
     /// Use these memory servers (`timberline pool`), whose memory nobody has used yet, instead of a

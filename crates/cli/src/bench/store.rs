@@ -24,7 +24,7 @@ const MOST: usize = 1 << 20;
 #[command(next_help_heading = "Store")]
 pub struct StoreArgs {
     /// Measure the store instead of maps: load --records of --value-bytes, get and overwrite them,
-    /// in this folder, which must be new or empty and is removed at the end. Of the options above,
+    /// in this folder, which must be new or empty and is removed at the end. Of the other options,
     /// --slice, --rounds, --seed and --json apply
     #[arg(long, value_name = "DIR")]
     store: Option<PathBuf>,
