@@ -1,5 +1,5 @@
-//! Fast, ordered, concurrent maps: a B+tree, an ART, and a Masstree. They are in plain memory, or in
-//! fast and slow memory, between which they move their nodes by themselves.
+//! Fast, ordered, concurrent maps: a B+tree, an ART, and a Masstree. They are in plain memory, or
+//! in fast and slow memory, between which they move their nodes by themselves.
 //!
 //! Depend on this crate; it re-exports all that a user of the library needs. `new` makes a map in
 //! plain memory, which grows as needed:
@@ -128,6 +128,6 @@ pub use timberline_tree::{Postcard, PostcardRef};
 pub use timberline_derive::Key;
 
 /// Compiles and runs the README's example.
-#[doc = include_str!("../../../README.md")]
+#[doc = include_str!("../README.md")]
 #[cfg(doctest)]
 pub struct Readme;

@@ -20,6 +20,22 @@ mod url_counters;
 
 use std::time::Duration;
 
+/// The doctests run the package's.
+#[test]
+fn both_readmes_have_one_example() {
+    let example = |readme: &'static str| {
+        let (_, code) = readme.split_once("```rust\n").unwrap();
+        code.split_once("```").unwrap().0
+    };
+    let [whole, packaged] = [
+        include_str!("../../../README.md"),
+        include_str!("../README.md"),
+    ];
+    assert_eq!(example(whole), example(packaged));
+    let relative = packaged.split("](").skip(1);
+    assert_eq!(relative.count(), 0, "links that a registry can't follow");
+}
+
 #[test]
 fn a_secondary_index_finds_users_by_city() {
     secondary_index::main().unwrap();
