@@ -30,7 +30,8 @@ const USAGE: &str = "\
 usage: cargo xtask <command>
 
   test [--all]         the gate: fmt, clippy, tidy, every test, docs
-      --all            also `seeded`, the loom models, `answers`, `browser`, `model` and `vm`
+      --all            also all features, the least Rust and aarch64 where toolchains are there, `seeded`, the loom
+                       models, `answers`, `browser`, `model` and `vm`
       --callgrind      also `callgrind`, with a bar
   soak [flags]         every test over many seeds: together, alone, on one core, beside a load, with each SIMD search
       --seeds N        how many, default 10

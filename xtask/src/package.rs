@@ -30,7 +30,7 @@ pub fn run(root: &Path) -> Result<(), Failure> {
         Step::new("compile", || exec::succeed(exec::cargo(root, &package))),
         Step::new("features", || features(root)),
         Step::new("msrv", || msrv(root)),
-        Step::new("aarch64", || other_machine(root)),
+        Step::new("aarch64", || aarch64(root)),
     ])
     .conclude()
 }
@@ -46,7 +46,7 @@ pub fn archives(root: &Path) -> Result<(), String> {
 }
 
 /// Checks the library with all features, and its documentation.
-fn features(root: &Path) -> Result<(), String> {
+pub fn features(root: &Path) -> Result<(), String> {
     exec::succeed(exec::cargo(
         root,
         "check --offline -p timberline --all-features",
@@ -57,7 +57,7 @@ fn features(root: &Path) -> Result<(), String> {
 }
 
 /// Checks with the Rust that `rust-version` names, if rustup has it.
-fn msrv(root: &Path) -> Outcome {
+pub fn msrv(root: &Path) -> Outcome {
     let manifest = std::fs::read_to_string(root.join("Cargo.toml")).unwrap_or_default();
     let Some(version) = rust_version(&manifest) else {
         return Outcome::Failed("Cargo.toml states no rust-version".into());
@@ -91,7 +91,7 @@ fn rust_version(manifest: &str) -> Option<&str> {
 }
 
 /// Checks for a machine other than x86-64, if its standard library is there.
-fn other_machine(root: &Path) -> Outcome {
+pub fn aarch64(root: &Path) -> Outcome {
     let toolchain = match Toolchain::ask(root) {
         Ok(toolchain) => toolchain,
         Err(why) => return Outcome::Skipped(why),
@@ -104,7 +104,12 @@ fn other_machine(root: &Path) -> Outcome {
         ));
     }
     let check = format!("check --offline --target {OTHER} {}", published());
-    exec::succeed(exec::cargo(root, &check)).into()
+    let mut check = exec::cargo(root, &check);
+    check
+        .arg("--target-dir")
+        .arg(exec::target_dir(root).join("aarch64"));
+    exec::add_flags(&mut check, "RUSTFLAGS", "-D warnings");
+    exec::succeed(check).into()
 }
 
 #[cfg(test)]

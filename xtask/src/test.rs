@@ -65,6 +65,9 @@ fn steps(root: &Path, all: bool, callgrind: bool) -> Vec<Step<'_>> {
             exec::succeed(doc)
         }),
         Step::new("package", move || package::archives(root)),
+        Step::new("features", move || package::features(root)).only_if(all, ON_REQUEST),
+        Step::new("msrv", move || package::msrv(root)).only_if(all, ON_REQUEST),
+        Step::new("aarch64", move || package::aarch64(root)).only_if(all, ON_REQUEST),
         Step::new("seeded", move || seeded(root)).only_if(all, ON_REQUEST),
         Step::new("loom", move || loom(root)).only_if(all, ON_REQUEST),
         Step::new("callgrind", move || callgrind::step(root)).only_if(
@@ -109,6 +112,9 @@ mod tests {
         assert_eq!(
             on_request,
             [
+                "features",
+                "msrv",
+                "aarch64",
                 "seeded",
                 "loom",
                 "callgrind",
