@@ -64,6 +64,14 @@ impl Outputs {
         self.json.as_deref()
     }
 
+    /// Checks that the file for JSON can be written, where no other output is.
+    pub fn check_json(&self) -> Result<(), Failure> {
+        match self.json_file().filter(|path| !is_stdout(path)) {
+            Some(path) => check_writable(path).map_err(Failure::Impossible),
+            None => Ok(()),
+        }
+    }
+
     /// Checks that all can be written, and that no two are the same.
     pub fn check(&self, of: Of) -> Result<(), Failure> {
         let all = self.all(of);

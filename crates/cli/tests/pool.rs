@@ -3,7 +3,8 @@
 mod command;
 mod scratch;
 
-use std::io::{BufRead, BufReader};
+use std::io::{BufRead, BufReader, Write};
+use std::net::TcpListener;
 use std::process::{Child, Command, Stdio};
 use std::thread;
 use std::time::Duration;
@@ -83,10 +84,10 @@ fn a_tree_over_processes_is_measured() {
         assert!(row["reads"].as_f64() < Some(1.2), "{row}");
     }
     // What the servers have is not overwritten.
-    let line = String::from_utf8(bench(&pools, &key).output().unwrap().stderr).unwrap();
-    assert_eq!(line, "error: the memory servers have a tree already\n");
+    let line = refused(bench(&pools, &["--cache", "0.9", key[0], key[1]]));
+    assert!(line.contains("--servers: the memory servers have a tree already"));
     // And only for who has the key.
-    let line = refused(bench(&pools, &[]));
+    let line = refused(bench(&pools, &["--cache", "0.9"]));
     assert!(line.contains("the keys of the two sides differ"), "{line}");
 }
 
@@ -153,11 +154,88 @@ fn bad_input_is_one_line() {
         let line = refused(pool(args));
         assert!(line.contains(says), "{args:?}: {line}");
     }
-    let mut nobody = timberline();
-    nobody.args(["bench", "--remote", "--servers", "127.0.0.1:1"]);
-    let line = refused(nobody);
-    assert!(line.contains("memory server 0 cannot be reached: 127.0.0.1:1"));
-    let mut simulated = timberline();
-    simulated.args(["bench", "--remote", "--repartition"]);
-    assert!(refused(simulated).contains("--servers"));
+}
+
+#[test]
+fn bad_input_of_the_bench_is_one_line() {
+    let scratch = Scratch::new();
+    let file = scratch.path("key");
+    std::fs::write(&file, "a key that only one side has\n").unwrap();
+    let key = file.to_str().unwrap();
+    // Each is too small for a million records.
+    let running = [Pool::new(&[]), Pool::new(&[])];
+    let both = format!("{},{}", running[0].address, running[1].address);
+    let twice = format!("{},{0}", running[0].address);
+    // Who speaks another protocol.
+    let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+    let other = listener.local_addr().unwrap().to_string();
+    thread::spawn(move || {
+        let (mut stream, _) = listener.accept().unwrap();
+        stream.write_all(b"220 mail.example ESMTP\r\n").unwrap();
+    });
+    let nowhere = scratch.path("nowhere").join("file.json");
+    let cache = ["--records", "20000", "--cache"];
+    for (args, says) in [
+        (&["--records", "999"][..], "--records 999"),
+        (&["--records", "18446744073709551615"], "--records"),
+        (&["--records", "100000000000"], "MB for this process"),
+        (&["--records", "0"], "--records"),
+        (&["--requests", "0"], "--requests 0"),
+        (&["--requests", "9999999999999"], "--requests"),
+        (&["--cache", "0.001"], "--cache 0.001"),
+        (&[cache[0], cache[1], cache[2], "0.3"], "bytes is too small"),
+        (&["--cache", "0"], "--cache 0"),
+        (&["--cache", "nan"], "--cache NaN"),
+        (&["--cache", "1e9"], "at most 100"),
+        (&["--skew", "2"], "--skew 2"),
+        (&["--gigabits", "0"], "--gigabits 0"),
+        (&["--gigabits", "inf"], "--gigabits inf"),
+        (&["--network-ns", "10000000000"], "--network-ns"),
+        (&["--local-ns", "0"], "--local-ns 0"),
+        (&["--memory-servers", "0"], "--memory-servers"),
+        (&["--compute-servers", "0"], "--compute-servers"),
+        (&["--compute-servers", "65"], "--compute-servers"),
+        (&["--compute-threads", "0"], "--compute-threads"),
+        (&["--compute-threads", "100000"], "--compute-threads"),
+        (&["--offload-threads", "0"], "--offload-threads"),
+        (&["--designs", "dax"], "dex"),
+        (&["--remote-workloads", "read"], "read-only"),
+        (&["--json", nowhere.to_str().unwrap()], "can't write"),
+        (&["--repartition"], "--servers"),
+        (&["--key-file", key], "--servers"),
+        (&["--servers", ""], "--servers"),
+        (&["--servers", "localhost"], "--servers"),
+        (&["--servers", "127.0.0.1:99999"], "--servers"),
+        (
+            &["--servers", "127.0.0.1:1"],
+            "memory server 0 cannot be reached: 127.0.0.1:1",
+        ),
+        (
+            &["--servers", &other],
+            "another protocol, or another version",
+        ),
+        (&["--servers", &twice], "is there twice"),
+        (
+            &["--servers", &both, "--key-file", key],
+            "the keys of the two sides differ",
+        ),
+        (
+            &["--servers", &both, "--key-file", "/nowhere/key"],
+            "/nowhere/key",
+        ),
+        (&["--servers", &both, "--cache", "0.001"], "--cache 0.001"),
+        (
+            &["--servers", &both, "--records", "9M"],
+            "is full: give it more --memory",
+        ),
+        (
+            &["--servers", &both, "--repartition", "--cache", "0.001"],
+            "--cache 0.001",
+        ),
+    ] {
+        let mut command = timberline();
+        command.args(["bench", "--remote"]).args(args);
+        let line = refused(command);
+        assert!(line.contains(says), "{args:?}: {line}");
+    }
 }

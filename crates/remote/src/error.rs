@@ -16,6 +16,8 @@ pub enum Error {
     Unreachable(ServerId, String),
     /// The pool has no such server.
     NoServer(ServerId),
+    /// So many memory servers are more than a pool can have: 65,535.
+    TooManyServers(usize),
     /// The address is not within the server's memory, or no multiple of 8.
     OutOfRange(Address),
     /// The system does not give a server so many bytes.
@@ -73,6 +75,9 @@ impl fmt::Display for Error {
                 write!(f, "memory server {server} cannot be reached: {reason}")
             }
             Error::NoServer(server) => write!(f, "there is no memory server {server}"),
+            Error::TooManyServers(count) => {
+                write!(f, "{count} memory servers are too many: 65535 is the most")
+            }
             Error::OutOfRange(address) => write!(f, "there is no memory at {address}"),
             Error::OutOfMemory(bytes) => write!(f, "there are no {bytes} bytes of memory"),
             Error::PoolFull(server) => write!(f, "memory server {server} is full"),

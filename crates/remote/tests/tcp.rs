@@ -94,6 +94,13 @@ fn who_has_another_key_is_refused() {
 }
 
 #[test]
+fn more_servers_than_addresses_can_name_are_refused() {
+    let nobody = vec![SocketAddr::from((Ipv4Addr::LOCALHOST, 1)); 65_536];
+    let refused = connect(&nobody, None).err();
+    assert_eq!(refused, Some(Error::TooManyServers(65_536)));
+}
+
+#[test]
 fn what_is_no_memory_server_is_said() {
     let listener = TcpListener::bind(LOCAL).unwrap();
     let address = listener.local_addr().unwrap();

@@ -3,6 +3,7 @@
 //! Counts are exact and the same in every run. Throughput is modelled: by the network's latency and
 //! bandwidth, and a fixed time that a request takes on its compute server.
 
+mod check;
 mod design;
 mod optimal;
 mod over_tcp;
@@ -29,7 +30,7 @@ pub use workload::Workload;
 pub const RECORD_BYTES: u64 = 16;
 /// Of a node's entries, those that loading uses. Nodes of 1 KiB, so bytes of a loaded record.
 const POOL_BYTES_A_RECORD: u64 = 32;
-/// Room in the pool beside loaded records.
+/// Room on each memory server beside records.
 const SPARE: u64 = 64 << 20;
 
 /// What is to be run.
@@ -115,6 +116,15 @@ impl Setting {
         (self.records as f64 * RECORD_BYTES as f64 * self.cache) as usize
     }
 
+    /// What each compute server is given.
+    fn options(&self, design: Design) -> Options {
+        Options {
+            cache_bytes: self.cache_bytes(),
+            seed: self.seed,
+            ..design.options()
+        }
+    }
+
     /// The records that are loaded.
     fn loaded(&self) -> impl Iterator<Item = (u64, u64)> {
         let stride = self.stride();
@@ -142,19 +152,15 @@ impl Setting {
 /// Runs every design under every workload.
 ///
 /// # Errors
-/// One line: the cache is too small, or the pool.
-pub fn measure(
-    setting: &Setting,
-    is_over: &dyn Fn() -> bool,
-) -> std::result::Result<Vec<Row>, String> {
+/// The cache is too small, or the pool.
+pub fn measure(setting: &Setting, is_over: &dyn Fn() -> bool) -> Result<Vec<Row>> {
     let mut rows = Vec::new();
     for &workload in &setting.workloads {
         for &design in &setting.designs {
             if is_over() {
                 return Ok(rows);
             }
-            let row = run(setting, design, workload, is_over).map_err(|it| it.to_string())?;
-            rows.push(row);
+            rows.push(run(setting, design, workload, is_over)?);
         }
     }
     Ok(rows)
@@ -170,10 +176,11 @@ fn run(
         latency_ns: setting.latency_ns,
         bits_per_ns: setting.gigabits,
         find_threads: setting.finders,
+        deadline_ns: setting.deadline_ns(),
         ..Network::default()
     };
-    let pool = setting.records * POOL_BYTES_A_RECORD / u64::from(setting.memory_servers) + SPARE;
-    let simulation = Simulation::new(setting.seed, network, setting.memory_servers, pool as usize)?;
+    let pool = setting.pool_bytes_each() as usize;
+    let simulation = Simulation::new(setting.seed, network, setting.memory_servers, pool)?;
     let layout = Layout {
         boundaries: (1..setting.compute_servers)
             .map(|server| *setting.partition(server).start())
@@ -186,9 +193,8 @@ fn run(
     let open = |server| {
         let options = Options {
             partition: setting.partition(server),
-            seed: setting.seed + u64::from(server),
-            cache_bytes: setting.cache_bytes(),
-            ..design.options()
+            seed: setting.seed.wrapping_add(server.into()),
+            ..setting.options(design)
         };
         let opened = RemoteTree::open(simulation.client(), options);
         simulation.block_on(opened).expect(alone)
@@ -261,11 +267,11 @@ impl Cluster<'_> {
 }
 
 #[cfg(test)]
-mod tests {
+pub(crate) mod tests {
     use super::*;
 
     /// A cluster in which nodes go and come.
-    fn small() -> Setting {
+    pub(super) fn small() -> Setting {
         Setting {
             records: 40_000,
             compute_servers: 2,

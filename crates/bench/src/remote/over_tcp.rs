@@ -11,7 +11,7 @@ use futures_util::StreamExt;
 use futures_util::stream::FuturesUnordered;
 use serde::{Deserialize, Serialize};
 use timberline_remote::fabric::{Connection, Fabric};
-use timberline_remote::{Address, Error, Layout, Options, RemoteTree, Result, ServerId, load};
+use timberline_remote::{Address, Error, Layout, RemoteTree, Result, ServerId, load};
 
 use super::{Design, Each, Requests, Setting, Workload};
 use crate::rounds::Rounds;
@@ -58,18 +58,9 @@ pub struct PoolRow {
 /// thread. `None`: it was over before.
 ///
 /// # Errors
-/// One line: the servers have a tree already, or too little memory; one does not answer; or the
-/// cache is too small.
+/// The servers have a tree already, or too little memory; one does not answer; or the cache is too
+/// small.
 pub async fn measure_pool(
-    setting: &Setting,
-    fabric: Arc<dyn Fabric>,
-    is_over: &dyn Fn() -> bool,
-) -> std::result::Result<Option<PoolOutcome>, String> {
-    let measured = measured(setting, fabric, is_over).await;
-    measured.map_err(|error| error.to_string())
-}
-
-async fn measured(
     setting: &Setting,
     fabric: Arc<dyn Fabric>,
     is_over: &dyn Fn() -> bool,
@@ -85,12 +76,7 @@ async fn measured(
     let mut rows = Vec::new();
     for &workload in &setting.workloads {
         for &design in &setting.designs {
-            let options = Options {
-                cache_bytes: setting.cache_bytes(),
-                seed: setting.seed,
-                ..design.options()
-            };
-            let tree = RemoteTree::open(Arc::clone(&fabric), options).await?;
+            let tree = RemoteTree::open(Arc::clone(&fabric), setting.options(design)).await?;
             let requests = Requests::new(setting, workload);
             bench.serve(setting.warmup, 0, &tree, &requests).await?;
             let before = tree.counts();

@@ -17,13 +17,15 @@ use futures_util::stream::FuturesUnordered;
 use serde::{Deserialize, Serialize};
 use timberline_io::wait_for;
 use timberline_remote::fabric::{Counts, Fabric};
-use timberline_remote::{Error, Layout, Member, Options, Result, load};
+use timberline_remote::{Error, Layout, Member, Result, load};
 
 use super::{Design, Requests, Setting, Workload};
 use crate::workload::Rng;
 
 /// What changes hands.
 const HALF: RangeInclusive<u64> = 1 << 63..=u64::MAX;
+/// What the two compute servers are.
+pub(super) const HANDOVER: Design = Design::Copies;
 /// Of each member.
 const LEASE: Duration = Duration::from_secs(2);
 /// A part of the time series.
@@ -61,31 +63,16 @@ pub struct Handover {
 /// it was over before.
 ///
 /// # Errors
-/// One line: the servers have a tree already, or too little memory; one does not answer; or the
-/// cache is too small.
+/// The servers have a tree already, or too little memory; one does not answer; or the cache is too
+/// small.
 pub fn measure_handover(
-    setting: &Setting,
-    fabrics: [Arc<dyn Fabric>; 2],
-    is_over: &(dyn Fn() -> bool + Sync),
-) -> std::result::Result<Option<Handover>, String> {
-    measured(setting, fabrics, is_over).map_err(|error| error.to_string())
-}
-
-fn measured(
     setting: &Setting,
     fabrics: [Arc<dyn Fabric>; 2],
     is_over: &(dyn Fn() -> bool + Sync),
 ) -> Result<Option<Handover>> {
     let loaded = load(Arc::clone(&fabrics[0]), Layout::default(), setting.loaded());
     wait_for(loaded)?;
-    let join = |fabric| {
-        let options = Options {
-            cache_bytes: setting.cache_bytes(),
-            seed: setting.seed,
-            ..Design::Copies.options()
-        };
-        wait_for(Member::join(fabric, options, LEASE))
-    };
+    let join = |fabric| wait_for(Member::join(fabric, setting.options(HANDOVER), LEASE));
     let [one, other] = fabrics;
     let members = [join(one)?, join(other)?];
     let requests = Requests::new(setting, Workload::WriteIntensive);

@@ -1,8 +1,9 @@
 //! `timberline bench --remote`: the B+tree over memory servers, on a simulated cluster or over
 //! processes.
 
+use std::collections::HashSet;
 use std::net::SocketAddr;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::atomic::Ordering::Relaxed;
 
@@ -17,6 +18,8 @@ use timberline_bench::report::write_file;
 use timberline_remote::fabric::Fabric;
 use timberline_remote::fabric::tcp::{Tcp, TcpOptions};
 use timberline_remote::pool::FINDERS;
+use timberline_remote::{Error, ServerId};
+use timberline_tier::topology::Topology;
 
 use super::Args;
 use crate::Failure;
@@ -24,7 +27,7 @@ use crate::known::known;
 use crate::loads::RECORDS;
 use crate::pool::key;
 use crate::say::say;
-use crate::setup::interrupts;
+use crate::setup::{available, interrupts};
 
 #[derive(clap::Args)]
 #[command(next_help_heading = "Memory servers")]
@@ -155,41 +158,13 @@ impl RemoteArgs {
 
 pub fn run(args: &Args) -> Result<(), Failure> {
     let given = &args.remote;
-    let within = |name: &str, value: f64, is_possible: bool, what: &str| match is_possible {
-        true => Ok(()),
-        false => Err(Failure::Impossible(format!("--{name} {value}: {what}"))),
-    };
-    let records = args.loads.records.unwrap_or(RECORDS);
-    within("records", records as f64, records >= 1_000, "at least 1000")?;
-    let cache = given.cache;
-    within(
-        "cache",
-        cache,
-        cache > 0.0 && cache <= 100.0,
-        "more than 0, at most 100",
-    )?;
-    let skew = given.skew;
-    within(
-        "skew",
-        skew,
-        (0.0..2.0).contains(&skew),
-        "at least 0, less than 2",
-    )?;
-    let gigabits = given.gigabits;
-    within("gigabits", gigabits, gigabits > 0.0, "more than 0")?;
-    within(
-        "requests",
-        given.requests as f64,
-        given.requests > 0,
-        "at least 1",
-    )?;
     let setting = Setting {
-        records,
+        records: args.loads.records.unwrap_or(RECORDS),
         compute_servers: given.compute_servers,
         memory_servers: given.memory_servers,
         threads: given.compute_threads.into(),
-        cache,
-        skew,
+        cache: given.cache,
+        skew: given.skew,
         warmup: given.requests,
         requests: given.requests,
         designs: chosen("design", &given.designs, &Design::ALL, Design::name)?,
@@ -200,15 +175,17 @@ pub fn run(args: &Args) -> Result<(), Failure> {
             Workload::name,
         )?,
         latency_ns: given.network_ns,
-        gigabits,
+        gigabits: given.gigabits,
         local_ns: given.local_ns,
         finders: given.offload_threads,
         seed: args.comparison.seed,
     };
+    check(given, &setting)?;
+    args.output.outputs.check_json()?;
     let interrupted = interrupts()?;
     let is_over = || interrupted.load(Relaxed);
     if given.servers.is_empty() {
-        let rows = measure(&setting, &is_over).map_err(Failure::Failed)?;
+        let rows = measure(&setting, &is_over).map_err(failure)?;
         if is_over() {
             return Err(interrupted_run());
         }
@@ -228,7 +205,7 @@ pub fn run(args: &Args) -> Result<(), Failure> {
     let fabric = connect()?;
     if given.repartition {
         let fabrics = [Arc::new(fabric) as Arc<dyn Fabric>, Arc::new(connect()?)];
-        let measured = measure_handover(&setting, fabrics, &is_over).map_err(Failure::Failed)?;
+        let measured = measure_handover(&setting, fabrics, &is_over).map_err(failure)?;
         let handover = measured.ok_or_else(interrupted_run)?;
         if write_json(args, &json!({ "setting": setting, "handover": handover }))? {
             return Ok(());
@@ -236,12 +213,45 @@ pub fn run(args: &Args) -> Result<(), Failure> {
         return print_handover(&setting, &handover);
     }
     let measured = measure_pool(&setting, Arc::new(fabric), &is_over);
-    let outcome = timberline_io::wait_for(measured).map_err(Failure::Failed)?;
+    let outcome = timberline_io::wait_for(measured).map_err(failure)?;
     let outcome = outcome.ok_or_else(interrupted_run)?;
     if write_json(args, &json!({ "setting": setting, "outcome": outcome }))? {
         return Ok(());
     }
     print_pool(given.servers.len(), &setting, &outcome)
+}
+
+/// Whether the arguments can be measured, as far as that is known before.
+fn check(given: &RemoteArgs, setting: &Setting) -> Result<(), Failure> {
+    let topology = Topology::discover(Path::new("/")).map_err(Failure::failed)?;
+    let memory = available(&topology);
+    let mut seen = HashSet::new();
+    if let Some(address) = given.servers.iter().find(|it| !seen.insert(**it)) {
+        let line = format!("--servers: {address} is there twice; it is one memory server");
+        return Err(Failure::Impossible(line));
+    }
+    let servers = given.servers.len();
+    let servers = ServerId::try_from(servers)
+        .map_err(|_| Failure::impossible(Error::TooManyServers(servers)))?;
+    let checked = match servers {
+        0 => setting.check_simulated(memory),
+        _ if given.repartition => setting.check_handover(servers, memory),
+        _ => setting.check_over(servers, memory),
+    };
+    checked.map_err(Failure::impossible)
+}
+
+/// Bad input, if the memory servers or the cache do not fit what was asked for.
+fn failure(error: Error) -> Failure {
+    match error {
+        Error::PoolInUse => Failure::Impossible(format!("--servers: {error}")),
+        Error::PoolFull(_) => Failure::Impossible(format!(
+            "{error}: give it more --memory, or fewer --records and --requests"
+        )),
+        Error::CacheTooSmall { .. } => Failure::Impossible(format!("--cache: {error}")),
+        Error::OutOfMemory(_) => Failure::Impossible(format!("--records, --cache: {error}")),
+        _ => Failure::failed(error),
+    }
 }
 
 fn interrupted_run() -> Failure {

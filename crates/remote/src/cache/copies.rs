@@ -12,6 +12,9 @@ use std::ops::RangeInclusive;
 use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
 use std::sync::{Mutex, MutexGuard};
 
+use super::boxed;
+use crate::error::Result;
+
 /// Records of a set: with their counts and the lock they fill a cache line.
 const WAYS: usize = 3;
 
@@ -43,12 +46,15 @@ pub(crate) struct InTheWay(pub u64);
 
 impl Copies {
     /// As many sets as fit in so many bytes; there may be none.
-    pub fn new(bytes: usize) -> Copies {
+    ///
+    /// # Errors
+    /// The system refuses so much memory.
+    pub fn new(bytes: usize) -> Result<Copies> {
         let sets = bytes / size_of::<Aligned>();
-        Copies {
-            sets: (0..sets).map(|_| Aligned(Mutex::default())).collect(),
+        Ok(Copies {
+            sets: boxed(sets, || Aligned(Mutex::default()))?,
             dirty: AtomicUsize::new(0),
-        }
+        })
     }
 
     /// The value of a key, if there is a copy.
@@ -188,7 +194,7 @@ mod tests {
 
     #[test]
     fn what_is_asked_for_stays() {
-        let copies = Copies::new(64);
+        let copies = Copies::new(64).unwrap();
         for key in 0..3 {
             assert!(copies.offer(key, key + 10).is_none());
         }
@@ -201,12 +207,12 @@ mod tests {
         copies.follow(0, Some(5));
         copies.follow(2, None);
         assert_eq!((copies.get(0), copies.get(2)), (Some(5), None));
-        assert_eq!(Copies::new(63).get(1), None);
+        assert_eq!(Copies::new(63).unwrap().get(1), None);
     }
 
     #[test]
     fn a_dirty_copy_keeps_its_place() {
-        let copies = Copies::new(64);
+        let copies = Copies::new(64).unwrap();
         for key in 0..3 {
             assert!(copies.offer(key, 1).is_none());
         }

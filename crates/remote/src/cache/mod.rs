@@ -38,32 +38,82 @@ pub(crate) struct Cache {
     draws: AtomicU64,
 }
 
-impl Cache {
-    /// A cache of at most so many bytes, with all that it needs to find and replace nodes. A part
-    /// of them is for copies of records. The seed determines which nodes go.
-    pub fn new(all_bytes: usize, copies: f64, seed: u64) -> Result<Cache> {
-        let bytes_of_copies = (all_bytes as f64 * copies.clamp(0.0, 1.0)) as usize;
-        let bytes = all_bytes - bytes_of_copies;
+/// How the bytes of a cache are used.
+struct Sizes {
+    frames: usize,
+    copies_bytes: usize,
+}
+
+impl Sizes {
+    fn of(all_bytes: usize, copies: f64) -> Result<Sizes> {
+        let nodes = 1.0 - copies.clamp(0.0, 1.0);
+        let bytes = (all_bytes as f64 * nodes) as usize;
         let frame_bytes = size_of::<Frame>() + size_of::<u32>();
         let bytes_of = |frames: usize| frames * frame_bytes + Cooling::bytes(frames / COOLING);
         let mut frames = bytes / frame_bytes;
+        if u32::try_from(frames).is_err() {
+            return Err(Error::OutOfMemory(all_bytes));
+        }
         while frames > 0 && bytes_of(frames) > bytes {
             frames -= 1;
         }
         if frames < LEAST {
-            let least = bytes_of(LEAST) + bytes_of_copies;
-            let bytes = all_bytes;
-            return Err(Error::CacheTooSmall { bytes, least });
+            // One more than the quotient, which may be rounded.
+            let least = (bytes_of(LEAST) as f64 / nodes) as usize;
+            return Err(Error::CacheTooSmall {
+                bytes: all_bytes,
+                least: least.saturating_add(1),
+            });
         }
+        Ok(Sizes {
+            frames,
+            copies_bytes: all_bytes - bytes,
+        })
+    }
+}
+
+/// So many values.
+///
+/// # Errors
+/// The system refuses so much memory.
+fn boxed<T>(count: usize, make: impl FnMut() -> T) -> Result<Box<[T]>> {
+    let mut all = Vec::new();
+    let reserved = all.try_reserve_exact(count);
+    reserved.map_err(|_| Error::OutOfMemory(count.saturating_mul(size_of::<T>())))?;
+    all.resize_with(count, make);
+    Ok(all.into_boxed_slice())
+}
+
+impl Cache {
+    /// A cache of at most so many bytes, with all that it needs to find and replace nodes. A part
+    /// of them is for copies of records. The seed determines which nodes go.
+    ///
+    /// # Errors
+    /// It is too small, or the system refuses so much memory.
+    pub fn new(all_bytes: usize, copies: f64, seed: u64) -> Result<Cache> {
+        let Sizes {
+            frames,
+            copies_bytes,
+        } = Sizes::of(all_bytes, copies)?;
+        let mut free = (0..frames as u32).rev();
+        let free = boxed(frames, || free.next().expect("one for each frame"))?;
         Ok(Cache {
-            frames: (0..frames).map(|_| Frame::new()).collect(),
-            free: Mutex::new((0..frames as u32).rev().collect()),
+            frames: boxed(frames, Frame::new)?,
+            free: Mutex::new(free.into_vec()),
             cooling: Cooling::new(frames / COOLING),
-            copies: Copies::new(bytes_of_copies),
+            copies: Copies::new(copies_bytes)?,
             flights: Flights::default(),
             root: AtomicU32::new(0),
             draws: AtomicU64::new(seed),
         })
+    }
+
+    /// Whether there can be a cache of so many bytes.
+    ///
+    /// # Errors
+    /// It is too small, or larger than any.
+    pub fn check(all_bytes: usize, copies: f64) -> Result<()> {
+        Sizes::of(all_bytes, copies).map(|_| ())
     }
 
     /// A frame. Any number names one: it may come from a read that fails later.
@@ -113,5 +163,34 @@ impl Cache {
     /// A frame by chance.
     pub fn draw_frame(&self) -> FrameId {
         FrameId(self.draw(self.frames.len()) as u32)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_least_cache_is_enough() {
+        for copies in [0.0, 0.02, 0.5, 0.97] {
+            let Err(Error::CacheTooSmall { bytes, least }) = Cache::check(1_000, copies) else {
+                panic!("a cache of 1,000 bytes");
+            };
+            assert_eq!(bytes, 1_000);
+            assert!(Cache::check(least - 100, copies).is_err());
+            assert_eq!(Cache::check(least, copies), Ok(()));
+        }
+        let none = Cache::check(1 << 30, 1.0);
+        assert!(matches!(none, Err(Error::CacheTooSmall { .. })), "{none:?}");
+    }
+
+    #[test]
+    fn more_than_there_is_is_refused() {
+        for bytes in [usize::MAX, usize::MAX >> 20] {
+            let made = Cache::new(bytes, 0.0, 1).err();
+            assert!(matches!(made, Some(Error::OutOfMemory(_))), "{made:?}");
+        }
+        let copies = Copies::new(usize::MAX / 2).err();
+        assert!(matches!(copies, Some(Error::OutOfMemory(_))), "{copies:?}");
     }
 }

@@ -42,7 +42,7 @@ use timberline_tree::btree::page::{Image, Page, PageBody};
 pub use load::{Layout, load};
 pub use scan::Scan;
 
-use crate::address::Address;
+use crate::address::{Address, ServerId};
 use crate::cache::{Cache, Child, Flights};
 use crate::error::{Error, Result};
 use crate::fabric::{Connection, Counts, Fabric};
@@ -72,7 +72,7 @@ pub struct Options {
     /// leaf keys of two partitions (see [`Layout::boundaries`]). A [`Member`](crate::Member) has
     /// what the pool says instead.
     pub partition: RangeInclusive<u64>,
-    /// The part of the cache that is for copies of records, 0 to 1.
+    /// The part of the cache that is for copies of records, at least 0 and less than 1.
     pub copies: f64,
     /// The chance that a leaf which was fetched stays in the cache, 0 to 1.
     pub leaf_admission: f64,
@@ -100,6 +100,24 @@ impl Default for Options {
             write_through: false,
             seed: 1,
         }
+    }
+}
+
+impl Options {
+    /// Whether a compute server of a pool of so many memory servers can have these.
+    ///
+    /// # Errors
+    /// The cache is too small; or larger than any.
+    pub fn check(&self, memory_servers: ServerId) -> Result<()> {
+        let others = Offloading::bytes(self.offloading, memory_servers);
+        let checked = Cache::check(self.cache_bytes.saturating_sub(others), self.copies);
+        checked.map_err(|error| match error {
+            Error::CacheTooSmall { least, .. } => Error::CacheTooSmall {
+                bytes: self.cache_bytes,
+                least: least.saturating_add(others),
+            },
+            error => error,
+        })
     }
 }
 
@@ -159,11 +177,13 @@ impl RemoteTree {
         options: Options,
     ) -> Result<RemoteTree> {
         let connection = Connection::new(fabric);
+        let servers = connection.servers();
+        options.check(servers)?;
         let superblock = Superblock::read(&connection).await?;
-        let offloading = Offloading::new(options.offloading, connection.servers());
-        let bytes = options.cache_bytes.saturating_sub(offloading.bytes());
+        let offloading = Offloading::new(options.offloading, servers);
+        let bytes = options.cache_bytes - Offloading::bytes(options.offloading, servers);
         let cache = Cache::new(bytes, options.copies, options.seed)?;
-        let space = Space::new(connection.servers());
+        let space = Space::new(servers);
         let tree = RemoteTree {
             connection,
             cache,

@@ -69,10 +69,7 @@ pub(super) struct Noted<'a>(&'a Offloading, Address);
 
 impl Offloading {
     pub fn new(is_on: bool, servers: ServerId) -> Offloading {
-        let (servers, slots) = match is_on {
-            true => (servers.into(), SLOTS),
-            false => (0, 0),
-        };
+        let (servers, slots) = sizes(is_on, servers);
         let numbers = |count: usize| (0..count).map(|_| AtomicU64::new(0)).collect();
         Offloading {
             latencies: (0..servers).map(|_| Default::default()).collect(),
@@ -83,8 +80,9 @@ impl Offloading {
     }
 
     /// What this takes of the cache.
-    pub fn bytes(&self) -> usize {
-        size_of_val(&*self.latencies) + size_of_val(&*self.last)
+    pub fn bytes(is_on: bool, servers: ServerId) -> usize {
+        let (servers, slots) = sizes(is_on, servers);
+        servers * size_of::<[AtomicU64; 2]>() + slots * size_of::<AtomicU64>()
     }
 
     fn is_on(&self) -> bool {
@@ -147,6 +145,14 @@ impl Drop for Noted<'_> {
             let number = offloading.writes.fetch_add(1, SeqCst) + 1;
             offloading.slot(*at).fetch_max(number, SeqCst);
         }
+    }
+}
+
+/// How many memory servers' latencies are kept, and slots of writes.
+fn sizes(is_on: bool, servers: ServerId) -> (usize, usize) {
+    match is_on {
+        true => (servers.into(), SLOTS),
+        false => (0, 0),
     }
 }
 

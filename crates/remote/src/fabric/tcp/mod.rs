@@ -53,17 +53,20 @@ pub struct Tcp {
 }
 
 impl Tcp {
-    /// Connects a new compute server to the memory servers of a pool, at most 65,536 of them.
+    /// Connects a new compute server to the memory servers of a pool, at most 65,535 of them.
     /// Their order is part of the tree's addresses: every compute server has to give the same.
     ///
     /// # Errors
-    /// One cannot be reached, speaks another protocol, or has another key; or the system has no
-    /// random numbers.
+    /// One cannot be reached, speaks another protocol, or has another key; there are too many; or
+    /// the system has no random numbers.
     pub fn connect(servers: &[SocketAddr], options: &TcpOptions) -> Result<Tcp> {
+        if ServerId::try_from(servers.len()).is_err() {
+            return Err(Error::TooManyServers(servers.len()));
+        }
         let random = |error: std::io::Error| Error::Unreachable(0, error.to_string());
         let compute = handshake::new_compute().map_err(random)?;
         let links = servers.iter().enumerate().map(|(number, &address)| {
-            let server = ServerId::try_from(number).expect("65,536 servers at most");
+            let server = number as ServerId;
             Link::connect(compute, server, address, options.clone())
         });
         Ok(Tcp {
