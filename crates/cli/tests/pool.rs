@@ -107,6 +107,49 @@ fn keys_change_hands_between_processes() {
     assert!(handover["unserved_ms"].as_f64() >= handover["given_ms"].as_f64());
 }
 
+/// A compute server that comes gets keys because it has nothing to do.
+#[test]
+fn keys_follow_the_load_between_processes() {
+    let pools = [Pool::new(&[]), Pool::new(&[])];
+    let pools: Vec<&Pool> = pools.iter().collect();
+    let args = [
+        "--repartition",
+        "--balance",
+        "--cache",
+        "0.9",
+        "--json",
+        "-",
+    ];
+    let output = bench(&pools, &args).output().unwrap();
+    assert_eq!(output.status.code(), Some(0), "{}", stderr(&output));
+    let json: Value = serde_json::from_str(&stdout(&output)).unwrap();
+    let handover = &json["handover"];
+    assert_eq!(handover["lost"], 0, "{handover}");
+    assert!(handover["unserved_ms"].as_f64() >= handover["given_ms"].as_f64());
+}
+
+#[test]
+fn keys_follow_a_hot_spot_in_a_simulation() {
+    let mut command = timberline();
+    command.args(["bench", "--remote", "--balance", "--records", "20000"]);
+    command.args([
+        "--cache",
+        "0.6",
+        "--requests",
+        "100000",
+        "--compute-threads",
+        "8",
+    ]);
+    let output = command.output().unwrap();
+    assert_eq!(output.status.code(), Some(0), "{}", stderr(&output));
+    let text = stdout(&output);
+    assert!(text.contains("stay") && text.contains("follow"), "{text}");
+    assert!(
+        text.lines().all(|line| line.chars().count() <= 100),
+        "{text}"
+    );
+}
+
 /// Killed, and stopped, below a run that would last for hours.
 #[test]
 fn a_memory_server_that_is_gone_is_named() {
@@ -202,6 +245,12 @@ fn bad_input_of_the_bench_is_one_line() {
         (&["--remote-workloads", "read"], "read-only"),
         (&["--json", nowhere.to_str().unwrap()], "can't write"),
         (&["--repartition"], "--servers"),
+        (&["--balance", "--cache", "0.001"], "--cache 0.001"),
+        (&["--balance", "--designs", "dex"], "--designs"),
+        (
+            &["--servers", &both, "--balance"],
+            "give --repartition, too",
+        ),
         (&["--key-file", key], "--servers"),
         (&["--servers", ""], "--servers"),
         (&["--servers", "localhost"], "--servers"),

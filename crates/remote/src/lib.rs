@@ -24,6 +24,7 @@
 //! ```
 
 mod address;
+mod balance;
 mod cache;
 mod error;
 pub mod fabric;
@@ -34,6 +35,7 @@ pub mod pool;
 mod tree;
 
 pub use address::{Address, ComputeId, ServerId};
+pub use balance::Balancing;
 pub use error::{Error, Result};
 pub use member::Member;
 pub use tree::{LOAD_FILL, Layout, NODE_BYTES, NODE_ENTRIES, Options, RemoteTree, Scan, load};

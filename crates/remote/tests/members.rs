@@ -1,5 +1,5 @@
 //! Compute servers that share a tree: keys change hands. What happens to clusters is simulated in
-//! `clusters.rs`.
+//! `clusters`.
 
 use std::cell::{Cell, RefCell};
 use std::collections::BTreeSet;

@@ -2,8 +2,9 @@
 
 use std::ops::RangeInclusive;
 
-use super::repartition::HANDOVER;
-use super::{Design, POOL_BYTES_A_RECORD, SPARE, Setting, Workload};
+use timberline_remote::Options;
+
+use super::{POOL_BYTES_A_RECORD, SPARE, Setting, Workload, balance, repartition};
 use crate::bad_input::BadInput;
 
 /// Bytes that the best cache's reads take a request, to be computed.
@@ -39,7 +40,8 @@ impl Setting {
     /// # Errors
     /// It is not.
     pub fn check_simulated(&self, memory_bytes: u64) -> Result<(), BadInput> {
-        self.check(&self.designs, self.memory_servers)?;
+        let designs = self.designs.iter().map(|it| (it.name(), self.options(*it)));
+        self.check(designs, self.memory_servers)?;
         let pool = self.pool_bytes_each() - SPARE;
         let pool = pool.saturating_mul(self.memory_servers.into());
         let needed = [
@@ -56,20 +58,45 @@ impl Setting {
     /// # Errors
     /// It is not.
     pub fn check_over(&self, servers: u16, memory_bytes: u64) -> Result<(), BadInput> {
-        self.check(&self.designs, servers)?;
+        let designs = self.designs.iter().map(|it| (it.name(), self.options(*it)));
+        self.check(designs, servers)?;
         fits([self.caches_bytes(1)], memory_bytes)
     }
 
-    /// The same where keys change hands.
+    /// The same where keys change hands, by command or because of the load.
     ///
     /// # Errors
     /// It is not.
-    pub fn check_handover(&self, servers: u16, memory_bytes: u64) -> Result<(), BadInput> {
-        self.check(&[HANDOVER], servers)?;
+    pub fn check_handover(
+        &self,
+        servers: u16,
+        memory_bytes: u64,
+        is_balanced: bool,
+    ) -> Result<(), BadInput> {
+        let options = repartition::options(self, is_balanced);
+        self.check([(repartition::DESIGN.name(), options)], servers)?;
         fits([self.caches_bytes(2)], memory_bytes)
     }
 
-    fn check(&self, designs: &[Design], memory_servers: u16) -> Result<(), BadInput> {
+    /// Whether keys that follow the load can be simulated.
+    ///
+    /// # Errors
+    /// They cannot.
+    pub fn check_balanced(&self, memory_bytes: u64) -> Result<(), BadInput> {
+        let options = balance::options(self, true);
+        self.check([(balance::DESIGN.name(), options)], self.memory_servers)?;
+        let pool = self.records.saturating_mul(POOL_BYTES_A_RECORD);
+        fits(
+            [pool, self.caches_bytes(self.compute_servers)],
+            memory_bytes,
+        )
+    }
+
+    fn check(
+        &self,
+        designs: impl IntoIterator<Item = (&'static str, Options)>,
+        memory_servers: u16,
+    ) -> Result<(), BadInput> {
         within("records", self.records, RECORDS)?;
         within("requests", self.requests, REQUESTS)?;
         within("network-ns", self.latency_ns, LATENCY_NS)?;
@@ -83,10 +110,10 @@ impl Setting {
             let line = format!("--cache {}: more than 0, at most 100", self.cache);
             return Err(BadInput(line));
         }
-        for &design in designs {
-            let checked = self.options(design).check(memory_servers);
+        for (name, options) in designs {
+            let checked = options.check(memory_servers);
             checked.map_err(|error| {
-                let (cache, records, name) = (self.cache, self.records, design.name());
+                let (cache, records) = (self.cache, self.records);
                 BadInput(format!(
                     "--cache {cache} of --records {records}, for the design {name}: {error}"
                 ))
@@ -148,8 +175,8 @@ fn fits<const PARTS: usize>(needed: [u64; PARTS], memory_bytes: u64) -> Result<(
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::remote::measure;
     use crate::remote::tests::small;
+    use crate::remote::{Design, measure};
 
     #[test]
     fn what_is_impossible_is_named() {

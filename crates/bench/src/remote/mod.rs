@@ -3,6 +3,7 @@
 //! Counts are exact and the same in every run. Throughput is modelled: by the network's latency and
 //! bandwidth, and a fixed time that a request takes on its compute server.
 
+mod balance;
 mod check;
 mod design;
 mod optimal;
@@ -19,6 +20,7 @@ use timberline_remote::fabric::{Counts, Network, Simulation, Tasks};
 use timberline_remote::{Layout, Options, RemoteTree, Result, load};
 
 use crate::workload::Rng;
+pub use balance::{Balanced, HOT, PARTS, PLACES, measure_balance};
 pub use design::Design;
 pub use optimal::optimal_reads;
 pub use over_tcp::{Echo, PoolOutcome, PoolRow, measure_pool};
@@ -32,6 +34,8 @@ pub const RECORD_BYTES: u64 = 16;
 const POOL_BYTES_A_RECORD: u64 = 32;
 /// Room on each memory server beside records.
 const SPARE: u64 = 64 << 20;
+
+const ALONE: &str = "one task at a time can always go on";
 
 /// What is to be run.
 #[derive(Clone, Debug, Serialize, Deserialize)]
@@ -125,6 +129,28 @@ impl Setting {
         }
     }
 
+    /// A simulated cluster's memory servers, with the records.
+    fn loaded_simulation(&self) -> Result<Simulation> {
+        let network = Network {
+            latency_ns: self.latency_ns,
+            bits_per_ns: self.gigabits,
+            find_threads: self.finders,
+            deadline_ns: self.deadline_ns(),
+            ..Network::default()
+        };
+        let pool = self.pool_bytes_each() as usize;
+        let simulation = Simulation::new(self.seed, network, self.memory_servers, pool)?;
+        let layout = Layout {
+            boundaries: (1..self.compute_servers)
+                .map(|server| *self.partition(server).start())
+                .collect(),
+            ..Layout::default()
+        };
+        let loaded = load(simulation.client(), layout, self.loaded());
+        simulation.block_on(loaded).expect(ALONE)?;
+        Ok(simulation)
+    }
+
     /// The records that are loaded.
     fn loaded(&self) -> impl Iterator<Item = (u64, u64)> {
         let stride = self.stride();
@@ -172,24 +198,7 @@ fn run(
     workload: Workload,
     is_over: &dyn Fn() -> bool,
 ) -> Result<Row> {
-    let network = Network {
-        latency_ns: setting.latency_ns,
-        bits_per_ns: setting.gigabits,
-        find_threads: setting.finders,
-        deadline_ns: setting.deadline_ns(),
-        ..Network::default()
-    };
-    let pool = setting.pool_bytes_each() as usize;
-    let simulation = Simulation::new(setting.seed, network, setting.memory_servers, pool)?;
-    let layout = Layout {
-        boundaries: (1..setting.compute_servers)
-            .map(|server| *setting.partition(server).start())
-            .collect(),
-        ..Layout::default()
-    };
-    let alone = "one task at a time can always go on";
-    let loaded = load(simulation.client(), layout, setting.loaded());
-    simulation.block_on(loaded).expect(alone)?;
+    let simulation = setting.loaded_simulation()?;
     let open = |server| {
         let options = Options {
             partition: setting.partition(server),
@@ -197,7 +206,7 @@ fn run(
             ..setting.options(design)
         };
         let opened = RemoteTree::open(simulation.client(), options);
-        simulation.block_on(opened).expect(alone)
+        simulation.block_on(opened).expect(ALONE)
     };
     let trees: Vec<RemoteTree> = (0..setting.compute_servers)
         .map(open)

@@ -1,13 +1,13 @@
-//! Half of the keys change hands while requests go on.
+//! Half of the keys change hands while requests go on: by command, or because of the load.
 
 use std::cell::{Cell, RefCell};
 use std::collections::{HashMap, HashSet};
 use std::future::poll_fn;
 use std::ops::RangeInclusive;
 use std::pin::pin;
-use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::Relaxed};
-use std::task::Poll;
+use std::sync::{Arc, Mutex, OnceLock, PoisonError};
+use std::task::{Poll, Waker};
 use std::thread;
 use std::time::{Duration, Instant};
 
@@ -17,7 +17,7 @@ use futures_util::stream::FuturesUnordered;
 use serde::{Deserialize, Serialize};
 use timberline_io::wait_for;
 use timberline_remote::fabric::{Counts, Fabric};
-use timberline_remote::{Error, Layout, Member, Result, load};
+use timberline_remote::{Balancing, Error, Layout, Member, Options, Result, load};
 
 use super::{Design, Requests, Setting, Workload};
 use crate::workload::Rng;
@@ -25,9 +25,11 @@ use crate::workload::Rng;
 /// What changes hands.
 const HALF: RangeInclusive<u64> = 1 << 63..=u64::MAX;
 /// What the two compute servers are.
-pub(super) const HANDOVER: Design = Design::Copies;
+pub(super) const DESIGN: Design = Design::Copies;
 /// Of each member.
 const LEASE: Duration = Duration::from_secs(2);
+/// Between two looks at the loads: longer than a quarter of the lease.
+const PERIOD: Duration = Duration::from_secs(1);
 /// A part of the time series.
 const SLICE: Duration = Duration::from_millis(100);
 /// How long requests go on before and after, beside the warm-up.
@@ -59,8 +61,9 @@ pub struct Handover {
 }
 
 /// Loads a tree, and has one compute server serve gets and updates until its cache is full of
-/// changes. Then it gives half of the keys to a second one, with a connection of its own. `None`:
-/// it was over before.
+/// changes. Then a second one comes, with a connection of its own, and gets half of the keys: by
+/// command, or, if partitions are balanced, because the first one finds that it has nothing to do.
+/// `None`: it was over before.
 ///
 /// # Errors
 /// The servers have a tree already, or too little memory; one does not answer; or the cache is too
@@ -68,34 +71,43 @@ pub struct Handover {
 pub fn measure_handover(
     setting: &Setting,
     fabrics: [Arc<dyn Fabric>; 2],
+    is_balanced: bool,
     is_over: &(dyn Fn() -> bool + Sync),
 ) -> Result<Option<Handover>> {
     let loaded = load(Arc::clone(&fabrics[0]), Layout::default(), setting.loaded());
     wait_for(loaded)?;
-    let join = |fabric| wait_for(Member::join(fabric, setting.options(HANDOVER), LEASE));
+    let options = options(setting, is_balanced);
+    let join = |fabric| wait_for(Member::join(fabric, options.clone(), LEASE));
     let [one, other] = fabrics;
-    let members = [join(one)?, join(other)?];
+    let giver = join(one)?;
     let requests = Requests::new(setting, Workload::WriteIntensive);
     let bench = Bench {
         setting,
         requests,
-        members: &members,
+        giver: &giver,
+        taker: OnceLock::new(),
+        is_balanced,
         is_over,
         is_quiet: AtomicBool::new(false),
         ends: AtomicBool::new(false),
         served: AtomicU64::new(0),
+        ticker: Ticker::default(),
     };
     thread::scope(|scope| {
         let _ends = Ends(&bench.ends);
-        for member in &members {
-            scope.spawn(|| bench.keep(member));
-        }
-        wait_for(members[0].claim(&(0..=u64::MAX)))?;
+        scope.spawn(|| bench.tick());
+        scope.spawn(|| bench.keep(&giver));
+        wait_for(giver.claim(&(0..=u64::MAX)))?;
         let serving = scope.spawn(|| wait_for(bench.serve()));
         let mut handover = None;
         // If requests fail, the reason is found below.
         if bench.waits(|| serving.is_finished() || bench.served() >= setting.warmup) {
-            handover = bench.change_hands(|| serving.is_finished())?;
+            let mut parts = Parts::default();
+            parts.watch(&bench, AROUND);
+            let joined = join(other)?;
+            let taker = bench.taker.get_or_init(|| joined);
+            scope.spawn(|| bench.keep(taker));
+            handover = bench.change_hands(taker, parts, || serving.is_finished())?;
         }
         bench.is_quiet.store(true, Relaxed);
         let seen = serving.join().expect("requests end")?;
@@ -104,6 +116,36 @@ pub fn measure_handover(
             None => Ok(None),
         }
     })
+}
+
+/// What each compute server is given.
+pub(super) fn options(setting: &Setting, is_balanced: bool) -> Options {
+    let balancing = Balancing {
+        period: PERIOD,
+        ..Balancing::default()
+    };
+    Options {
+        balancing: is_balanced.then_some(balancing),
+        ..setting.options(DESIGN)
+    }
+}
+
+/// Thousands of requests a second so far, and when each part ended.
+#[derive(Default)]
+struct Parts(Vec<(Instant, f64)>);
+
+impl Parts {
+    /// Watches for so long.
+    fn watch(&mut self, bench: &Bench<'_>, time: Duration) {
+        let end = Instant::now() + time;
+        while Instant::now() < end {
+            let (start, before) = (Instant::now(), bench.served());
+            thread::sleep(SLICE);
+            let served = (bench.served() - before) as f64 / 1e3;
+            let kops = served / start.elapsed().as_secs_f64();
+            self.0.push((Instant::now(), kops));
+        }
+    }
 }
 
 /// Ends all threads when the one that began them ends, for whatever reason.
@@ -118,7 +160,10 @@ impl Drop for Ends<'_> {
 struct Bench<'a> {
     setting: &'a Setting,
     requests: Requests,
-    members: &'a [Member; 2],
+    giver: &'a Member,
+    /// It comes later.
+    taker: OnceLock<Member>,
+    is_balanced: bool,
     is_over: &'a (dyn Fn() -> bool + Sync),
     /// No more requests are made.
     is_quiet: AtomicBool,
@@ -126,6 +171,7 @@ struct Bench<'a> {
     ends: AtomicBool,
     /// Requests so far.
     served: AtomicU64,
+    ticker: Ticker,
 }
 
 /// What those who make requests know.
@@ -155,13 +201,22 @@ impl Bench<'_> {
         true
     }
 
+    /// Wakes what waits, on a thread of its own.
+    fn tick(&self) {
+        while !self.ends.load(Relaxed) {
+            thread::sleep(LOOK);
+            self.ticker.tick();
+        }
+        self.ticker.tick();
+    }
+
     /// Keeps a member alive, on a thread of its own.
     fn keep(&self, member: &Member) {
         let sleep = async |time: Duration| {
             let end = Instant::now() + time;
-            until(|| Instant::now() >= end).await;
+            self.ticker.until(|| Instant::now() >= end).await;
         };
-        let ended = until(|| self.ends.load(Relaxed));
+        let ended = self.ticker.until(|| self.ends.load(Relaxed));
         wait_for(select(pin!(member.keep(sleep)), pin!(ended)));
     }
 
@@ -211,7 +266,7 @@ impl Bench<'_> {
 
     /// A get, or an update, by the member that has the key. `None`: nobody has it.
     async fn make(&self, key: u64, new: Option<u64>) -> Result<Option<Option<u64>>> {
-        for member in self.members {
+        for member in [self.giver].into_iter().chain(self.taker.get()) {
             let tree = member.tree();
             let made = match new {
                 Some(new) => tree.update(key, new).await,
@@ -225,58 +280,79 @@ impl Bench<'_> {
         Ok(None)
     }
 
+    /// A get that waits while nobody has the key: keys may follow the load again.
+    async fn get(&self, key: u64) -> Result<Option<u64>> {
+        loop {
+            if let Some(found) = self.make(key, None).await? {
+                return Ok(found);
+            }
+            let again = Instant::now() + LOOK;
+            self.ticker.until(|| Instant::now() >= again).await;
+        }
+    }
+
     /// The last value of a key.
     fn expected(&self, key: u64, acknowledged: &HashMap<u64, u64>) -> u64 {
         let loaded = key / self.setting.stride();
         acknowledged.get(&key).copied().unwrap_or(loaded)
     }
 
-    /// Gives keys away, and waits a while before and after. `None`: it was over before.
-    fn change_hands(&self, is_finished: impl Fn() -> bool + Sync) -> Result<Option<Handover>> {
-        let [giver, taker] = self.members;
-        let kops = &RefCell::new(Vec::new());
-        let part = |times: usize| {
-            for _ in 0..times {
-                let (start, before) = (Instant::now(), self.served());
-                thread::sleep(SLICE);
-                let served = (self.served() - before) as f64 / 1e3;
-                kops.borrow_mut()
-                    .push(served / start.elapsed().as_secs_f64());
-            }
-        };
-        let around = AROUND.as_millis() / SLICE.as_millis();
-        part(around as usize);
-        let begin = kops.borrow().len();
-        let before = counts(giver);
-        let (given_ms, unserved_ms) = thread::scope(|scope| {
-            let changing = scope.spawn(|| {
-                let start = Instant::now();
-                wait_for(giver.hand_over(HALF, taker.compute()))?;
-                let given = start.elapsed();
-                wait_for(taker.sync())?;
-                Ok::<_, Error>((ms(given), ms(start.elapsed())))
+    /// Has keys change hands, and waits a while after. `None`: it was over before.
+    fn change_hands(
+        &self,
+        taker: &Member,
+        mut parts: Parts,
+        is_finished: impl Fn() -> bool + Sync,
+    ) -> Result<Option<Handover>> {
+        let before = counts(self.giver);
+        let times = thread::scope(|scope| {
+            let changing = scope.spawn(|| match self.is_balanced {
+                true => Ok(self.is_given(taker, &is_finished)),
+                false => self.give(taker).map(Some),
             });
             while !changing.is_finished() {
-                part(1);
+                parts.watch(self, SLICE);
             }
             changing.join().expect("it ends")
         })?;
-        let counts = counts(giver) - before;
-        part(around as usize);
-        if is_finished() || (self.is_over)() {
-            return Ok(None);
-        }
-        Ok(Some(Handover {
-            given_ms,
-            unserved_ms,
+        let counts = counts(self.giver) - before;
+        parts.watch(self, AROUND);
+        let times = times.filter(|_| !is_finished() && !(self.is_over)());
+        Ok(times.map(|[start, given, taken]| Handover {
+            given_ms: ms(given - start),
+            unserved_ms: ms(taken - start),
             writes: counts.writes,
             bytes: counts.bytes,
             refused: 0,
-            kops: kops.take(),
-            begin,
+            begin: parts.0.iter().filter(|part| part.0 <= start).count(),
+            kops: parts.0.into_iter().map(|part| part.1).collect(),
             checked: 0,
             lost: 0,
         }))
+    }
+
+    /// Gives half of the keys away. Returns when that began, when they were given, and when they
+    /// were taken.
+    fn give(&self, taker: &Member) -> Result<[Instant; 3]> {
+        let start = Instant::now();
+        wait_for(self.giver.hand_over(HALF, taker.compute()))?;
+        let given = Instant::now();
+        wait_for(taker.sync())?;
+        Ok([start, given, Instant::now()])
+    }
+
+    /// Waits until the giver does so by itself. `None`: it was over before.
+    fn is_given(&self, taker: &Member, is_finished: &impl Fn() -> bool) -> Option<[Instant; 3]> {
+        let has_all = || self.giver.tree().partitions() == [0..=u64::MAX];
+        let when = |is_so: &dyn Fn() -> bool| {
+            let is_so = self.waits(|| is_so() || is_finished());
+            (is_so && !is_finished()).then(Instant::now)
+        };
+        Some([
+            when(&|| !has_all())?,
+            when(&|| self.giver.moves() > 0)?,
+            when(&|| !taker.tree().partitions().is_empty())?,
+        ])
     }
 
     /// Reads back what was acknowledged.
@@ -288,9 +364,9 @@ impl Bench<'_> {
             if (self.is_over)() {
                 return Ok(None);
             }
-            let found = try_join_all(some.iter().map(|&(key, _)| self.make(key, None))).await?;
+            let found = try_join_all(some.iter().map(|&(key, _)| self.get(key))).await?;
             let pairs = found.iter().zip(some);
-            let lost = pairs.filter(|(found, (_, value))| **found != Some(Some(*value)));
+            let lost = pairs.filter(|(found, (_, value))| **found != Some(*value));
             handover.lost += lost.count() as u64;
             handover.checked += some.len() as u64;
         }
@@ -298,17 +374,29 @@ impl Bench<'_> {
     }
 }
 
-/// Ends when something is so. The thread that waits does nothing else, so it may sleep.
-async fn until(is_so: impl Fn() -> bool) {
-    poll_fn(|context| match is_so() {
-        true => Poll::Ready(()),
-        false => {
-            thread::sleep(LOOK);
-            context.waker().wake_by_ref();
+/// Wakes tasks that wait for what wakes nobody, again and again.
+#[derive(Default)]
+struct Ticker(Mutex<Vec<Waker>>);
+
+impl Ticker {
+    fn tick(&self) {
+        let wakers = std::mem::take(&mut *self.0.lock().unwrap_or_else(PoisonError::into_inner));
+        wakers.into_iter().for_each(Waker::wake);
+    }
+
+    /// Ends when something is so.
+    async fn until(&self, is_so: impl Fn() -> bool) {
+        poll_fn(|context| {
+            // Held for the question, too: the last tick comes after the last change.
+            let mut wakers = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+            if is_so() {
+                return Poll::Ready(());
+            }
+            wakers.push(context.waker().clone());
             Poll::Pending
-        }
-    })
-    .await;
+        })
+        .await;
+    }
 }
 
 fn counts(member: &Member) -> Counts {

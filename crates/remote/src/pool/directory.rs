@@ -90,6 +90,11 @@ impl Partitions {
         connection.insist(attempt).await
     }
 
+    /// How often the table was written.
+    pub fn version(&self) -> u64 {
+        self.version
+    }
+
     /// The keys of a compute server.
     pub fn keys_of(&self, compute: ComputeId) -> KeyRanges {
         self.ranges_of(Some(compute)).collect()

@@ -62,6 +62,25 @@ impl PoolLock {
         }
     }
 
+    /// Takes the lock if nobody has it who was not fenced.
+    ///
+    /// # Errors
+    /// A memory server does not answer.
+    pub async fn try_take(connection: &Connection, at: Address) -> Result<Option<PoolLock>> {
+        let found = connection.read(at, 1).await?[0];
+        match ComputeId::new(found) {
+            Some(holder) if holder == connection.compute() => {
+                return Ok(Some(PoolLock { at, held: found }));
+            }
+            Some(holder) if !connection.is_fenced(at.server(), holder).await? => return Ok(None),
+            _ => {}
+        }
+        let held = without_holder(found) | connection.compute().number();
+        let attempt = async || connection.compare_exchange(at, found, held).await;
+        let before = connection.insist(attempt).await?;
+        Ok((before == found || before == held).then_some(PoolLock { at, held }))
+    }
+
     /// Releases the lock.
     ///
     /// # Errors
@@ -89,6 +108,22 @@ mod tests {
     use crate::pool::CHUNK;
 
     #[test]
+    fn a_lock_is_taken_if_it_is_free() {
+        let pool = InProcess::new(1, CHUNK).unwrap();
+        let other = pool.client();
+        let [mine, theirs] = [pool, other].map(|fabric| Connection::new(Arc::new(fabric)));
+        let at = Address::new(0, 8);
+        timberline_io::wait_for(async {
+            let lock = PoolLock::try_take(&theirs, at).await.unwrap().unwrap();
+            assert!(PoolLock::try_take(&mine, at).await.unwrap().is_none());
+            lock.release(&theirs).await.unwrap();
+            let lock = PoolLock::try_take(&mine, at).await.unwrap().unwrap();
+            mine.fence(theirs.compute()).await.unwrap();
+            lock.release(&mine).await.unwrap();
+        });
+    }
+
+    #[test]
     fn a_lock_outlives_no_fenced_holder() {
         let pool = InProcess::new(1, CHUNK).unwrap();
         let other = pool.client();
@@ -103,6 +138,7 @@ mod tests {
             mine.fence(theirs.compute()).await.unwrap();
             let taken = PoolLock::take(&mine, at).await.unwrap();
             assert_eq!(lost.release(&theirs).await, Err(Error::Fenced));
+            assert!(PoolLock::try_take(&mine, at).await.unwrap().is_some());
             taken.release(&mine).await.unwrap();
             let word = mine.read(at, 1).await.unwrap()[0];
             assert_eq!(

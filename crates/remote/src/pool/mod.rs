@@ -5,6 +5,7 @@ mod find;
 mod lock;
 mod memory_server;
 mod permits;
+pub(crate) mod reports;
 mod session;
 mod superblock;
 

@@ -109,6 +109,12 @@ impl RemoteTree {
     /// # Errors
     /// The key is not this server's, or a memory server does not answer.
     pub async fn get(&self, key: u64) -> Result<Option<u64>> {
+        let found = self.look_up(key).await?;
+        self.demand.count(key);
+        Ok(found)
+    }
+
+    async fn look_up(&self, key: u64) -> Result<Option<u64>> {
         loop {
             // A leaf in the cache is this server's.
             let missing = match self.get_cached(key) {
@@ -194,6 +200,12 @@ impl RemoteTree {
     }
 
     async fn write(&self, key: u64, write: Write) -> Result<Option<u64>> {
+        let before = self.change(key, write).await?;
+        self.demand.count(key);
+        Ok(before)
+    }
+
+    async fn change(&self, key: u64, write: Write) -> Result<Option<u64>> {
         let mut admission = Admission::Draw;
         loop {
             let missing = match self.write_cached(key, write) {

@@ -43,6 +43,7 @@ pub use load::{Layout, load};
 pub use scan::Scan;
 
 use crate::address::{Address, ServerId};
+use crate::balance::{Balancing, Demand};
 use crate::cache::{Cache, Child, Flights};
 use crate::error::{Error, Result};
 use crate::fabric::{Connection, Counts, Fabric};
@@ -83,13 +84,16 @@ pub struct Options {
     /// there when their leaves leave the cache, or after [`RemoteTree::flush`]; a compute server
     /// that dies takes the others with it.
     pub write_through: bool,
+    /// Whether a [`Member`](crate::Member) gives keys away by itself where it is asked for more
+    /// than others, and how. `None`: it does not. It takes 32 KiB of the cache.
+    pub balancing: Option<Balancing>,
     /// Determines which nodes the cache replaces.
     pub seed: u64,
 }
 
 impl Default for Options {
-    /// 64 MiB, half of it for copies, all keys, no offloading, and the published chance of 0.1 (Lu
-    /// et al.: "DEX", VLDB 2024).
+    /// 64 MiB, half of it for copies, all keys, no offloading, no balancing, and the published
+    /// chance of 0.1 (Lu et al.: "DEX", VLDB 2024).
     fn default() -> Options {
         Options {
             cache_bytes: 64 << 20,
@@ -98,6 +102,7 @@ impl Default for Options {
             leaf_admission: 0.1,
             offloading: false,
             write_through: false,
+            balancing: None,
             seed: 1,
         }
     }
@@ -109,7 +114,7 @@ impl Options {
     /// # Errors
     /// The cache is too small; or larger than any.
     pub fn check(&self, memory_servers: ServerId) -> Result<()> {
-        let others = Offloading::bytes(self.offloading, memory_servers);
+        let others = self.table_bytes(memory_servers);
         let checked = Cache::check(self.cache_bytes.saturating_sub(others), self.copies);
         checked.map_err(|error| match error {
             Error::CacheTooSmall { least, .. } => Error::CacheTooSmall {
@@ -118,6 +123,12 @@ impl Options {
             },
             error => error,
         })
+    }
+
+    /// What tables beside nodes and copies take of the cache.
+    fn table_bytes(&self, memory_servers: ServerId) -> usize {
+        let demand = self.balancing.map_or(0, |_| Demand::BYTES);
+        demand + Offloading::bytes(self.offloading, memory_servers)
     }
 }
 
@@ -153,6 +164,7 @@ pub struct RemoteTree {
     lease_ns: AtomicU64,
     space: Space,
     offloading: Offloading,
+    demand: Demand,
     /// Why nothing can be written any more: a split is only in the cache.
     broken: OnceLock<Error>,
 }
@@ -181,7 +193,7 @@ impl RemoteTree {
         options.check(servers)?;
         let superblock = Superblock::read(&connection).await?;
         let offloading = Offloading::new(options.offloading, servers);
-        let bytes = options.cache_bytes - Offloading::bytes(options.offloading, servers);
+        let bytes = options.cache_bytes - options.table_bytes(servers);
         let cache = Cache::new(bytes, options.copies, options.seed)?;
         let space = Space::new(servers);
         let tree = RemoteTree {
@@ -190,6 +202,7 @@ impl RemoteTree {
             search: Search::detect(),
             owned: Owned(RwLock::default()),
             lease_ns: AtomicU64::new(FOR_EVER),
+            demand: Demand::new(options.balancing.map(|it| it.sampled)),
             options,
             space,
             offloading,
@@ -202,6 +215,15 @@ impl RemoteTree {
 
     pub(crate) fn connection(&self) -> &Connection {
         &self.connection
+    }
+
+    pub(crate) fn options(&self) -> &Options {
+        &self.options
+    }
+
+    /// What this compute server is asked for.
+    pub(crate) fn demand(&self) -> &Demand {
+        &self.demand
     }
 
     /// The operations that are under way.

@@ -169,6 +169,7 @@ impl Scan<'_> {
                 break;
             }
             self.take(keys, leaf);
+            tree.demand.count(*begin);
         }
         self.ahead = (2 * self.ahead).min(MOST_AHEAD);
         Ok(())

@@ -1,6 +1,8 @@
 //! `timberline bench --remote`: the B+tree over memory servers, on a simulated cluster or over
 //! processes.
 
+mod balance;
+
 use std::collections::HashSet;
 use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
@@ -10,8 +12,8 @@ use std::sync::atomic::Ordering::Relaxed;
 use serde_json::{Value, json};
 use timberline_bench::Rounds;
 use timberline_bench::remote::{
-    Design, Each, Handover, PoolOutcome, Row, Setting, Workload, measure, measure_handover,
-    measure_pool, optimal_reads,
+    Design, Each, Handover, PoolOutcome, Row, Setting, Workload, measure, measure_balance,
+    measure_handover, measure_pool, optimal_reads,
 };
 use timberline_bench::report::grid::Grid;
 use timberline_bench::report::write_file;
@@ -64,6 +66,11 @@ pub struct RemoteArgs {
         conflicts_with_all = ["designs", "remote_workloads"]
     )]
     repartition: bool,
+    /// Let keys follow the load by themselves. With --repartition, the second compute server gets
+    /// keys because it has none; without --servers, a hot spot moves over a simulated cluster,
+    /// whose keys stay and then follow it
+    #[arg(long, requires = "remote", conflicts_with_all = ["designs", "remote_workloads"])]
+    balance: bool,
     /// Compute servers, each with the same share of the keys
     #[arg(long, default_value_t = 4, value_parser = servers(), requires = "remote", value_name = "N")]
     compute_servers: u16,
@@ -184,6 +191,14 @@ pub fn run(args: &Args) -> Result<(), Failure> {
     args.output.outputs.check_json()?;
     let interrupted = interrupts()?;
     let is_over = || interrupted.load(Relaxed);
+    if given.servers.is_empty() && given.balance {
+        let measured = measure_balance(&setting, &is_over).map_err(failure)?;
+        let runs = measured.ok_or_else(interrupted_run)?;
+        if write_json(args, &json!({ "setting": setting, "balance": runs }))? {
+            return Ok(());
+        }
+        return balance::print(&setting, &runs);
+    }
     if given.servers.is_empty() {
         let rows = measure(&setting, &is_over).map_err(failure)?;
         if is_over() {
@@ -205,7 +220,8 @@ pub fn run(args: &Args) -> Result<(), Failure> {
     let fabric = connect()?;
     if given.repartition {
         let fabrics = [Arc::new(fabric) as Arc<dyn Fabric>, Arc::new(connect()?)];
-        let measured = measure_handover(&setting, fabrics, &is_over).map_err(failure)?;
+        let measured = measure_handover(&setting, fabrics, given.balance, &is_over);
+        let measured = measured.map_err(failure)?;
         let handover = measured.ok_or_else(interrupted_run)?;
         if write_json(args, &json!({ "setting": setting, "handover": handover }))? {
             return Ok(());
@@ -233,9 +249,14 @@ fn check(given: &RemoteArgs, setting: &Setting) -> Result<(), Failure> {
     let servers = given.servers.len();
     let servers = ServerId::try_from(servers)
         .map_err(|_| Failure::impossible(Error::TooManyServers(servers)))?;
+    if servers > 0 && given.balance && !given.repartition {
+        let line = "--balance with --servers: give --repartition, too";
+        return Err(Failure::Impossible(line.into()));
+    }
     let checked = match servers {
+        0 if given.balance => setting.check_balanced(memory),
         0 => setting.check_simulated(memory),
-        _ if given.repartition => setting.check_handover(servers, memory),
+        _ if given.repartition => setting.check_handover(servers, memory, given.balance),
         _ => setting.check_over(servers, memory),
     };
     checked.map_err(Failure::impossible)
@@ -359,7 +380,7 @@ fn print_handover(setting: &Setting, handover: &Handover) -> Result<(), Failure>
     say(format_args!(
         "{} records of 16 bytes; two compute servers with caches of {} KiB; {} requests in flight; \
          theta {}, half of them updates\n\n\
-         half of the keys changed hands in {:.0} ms ({:.0} ms until they were given)\n\
+         keys changed hands in {:.0} ms ({:.0} ms until they were given)\n\
          {} writes, {:.1} MiB over the network; {} requests refused\n\
          {} acknowledged changes read back, {} lost\n\n\
          thousands of requests a second, by tenths of a second:",

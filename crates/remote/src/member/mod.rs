@@ -1,8 +1,12 @@
 //! Compute servers that share a tree: each has keys of its own, and gets those of one that dies.
 
+mod balance;
+
 use std::collections::HashMap;
+use std::future::pending;
 use std::ops::RangeInclusive;
 use std::pin::pin;
+use std::sync::atomic::AtomicU64;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
@@ -14,7 +18,9 @@ use crate::fabric::{Connection, Fabric};
 use crate::key_ranges::KeyRanges;
 use crate::pool::PoolLock;
 use crate::pool::directory::{self, Change, MEMBERS, PARTITIONS, Partitions, Place};
+use crate::pool::reports::Report;
 use crate::tree::{Options, RemoteTree};
+use balance::Meter;
 
 /// A compute server that shares a tree with others.
 ///
@@ -37,6 +43,10 @@ pub struct Member {
     /// The number of its place in the pool.
     number: usize,
     state: Mutex<State>,
+    /// Of this member's load.
+    meter: Mutex<Meter>,
+    /// Times that keys were given away because of it.
+    moves: AtomicU64,
 }
 
 struct State {
@@ -70,8 +80,12 @@ impl Member {
                 partitions,
                 seen: HashMap::new(),
             }),
+            meter: Mutex::default(),
+            moves: AtomicU64::new(0),
             tree,
         };
+        // Who had the place before may have reported there.
+        Report::write(None, member.connection(), number).await?;
         member.renew().await?;
         Ok(member)
     }
@@ -105,21 +119,25 @@ impl Member {
     }
 
     /// Renews the lease and looks after the other members four times a lease, until this member
-    /// was taken for dead: then nothing it does has an effect any more. While memory servers do
-    /// not answer it tries again.
+    /// was taken for dead: then nothing it does has an effect any more. With
+    /// [`Options::balancing`], keys follow the load meanwhile. While memory servers do not answer
+    /// it tries again.
     pub async fn keep(&self, sleep: impl AsyncFn(Duration)) {
         // None waits for another: taking keys may take longer than a lease, and one member may wait
         // for a lock of another one that has died.
-        let renews = self.often(&sleep, async || self.renew().await);
-        let watches = self.often(&sleep, async || self.watch().await);
-        let tends = self.often(&sleep, async || self.tend().await);
-        select(pin!(renews), select(pin!(watches), pin!(tends))).await;
-    }
-
-    async fn often(&self, sleep: &impl AsyncFn(Duration), duty: impl AsyncFn() -> Result<()>) {
-        while duty().await != Err(Error::Fenced) {
-            sleep(self.lease / 4).await;
-        }
+        let tick = self.lease / 4;
+        let renews = often(&sleep, tick, async || self.renew().await);
+        let watches = often(&sleep, tick, async || self.watch().await);
+        let tends = often(&sleep, tick, async || self.tend().await);
+        let balances = async {
+            match self.tree.options().balancing {
+                Some(it) => often(&sleep, it.period, async || self.balance().await).await,
+                None => pending().await,
+            }
+        };
+        let (renews, watches) = (pin!(renews), pin!(watches));
+        let (tends, balances) = (pin!(tends), pin!(balances));
+        select(select(renews, watches), select(tends, balances)).await;
     }
 
     /// Takes the keys that are given to this member, and distributes those of members that were
@@ -144,7 +162,7 @@ impl Member {
     pub async fn sync(&self) -> Result<()> {
         let _turn = self.tree.flights().begin(PARTITIONS).await;
         let partitions = Partitions::read(self.connection()).await?;
-        let mine = partitions.keys_of(self.compute());
+        let (version, mine) = (partitions.version(), partitions.keys_of(self.compute()));
         self.state().partitions = partitions;
         let had: KeyRanges = self.tree.partitions().into_iter().collect();
         if had.without(&mine).iter().next().is_some() {
@@ -153,6 +171,7 @@ impl Member {
         for keys in mine.without(&had).iter() {
             self.tree.acquire(&keys).await?;
         }
+        self.begin_period(version);
         Ok(())
     }
 
@@ -186,6 +205,11 @@ impl Member {
     /// whose the keys are then.
     pub async fn hand_over(&self, keys: RangeInclusive<u64>, to: ComputeId) -> Result<()> {
         let _turn = self.tree.flights().begin(PARTITIONS).await;
+        self.hand_over_now(keys, to).await
+    }
+
+    /// The same. The caller has this member's turn.
+    async fn hand_over_now(&self, keys: RangeInclusive<u64>, to: ComputeId) -> Result<()> {
         let owned: KeyRanges = self.tree.partitions().into_iter().collect();
         if let Some(key) = owned.first_outside(&keys) {
             return Err(Error::NotOwned(key));
@@ -346,5 +370,16 @@ impl Member {
 
     fn state(&self) -> MutexGuard<'_, State> {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+/// Does something again and again, until this member was taken for dead.
+async fn often(
+    sleep: &impl AsyncFn(Duration),
+    pause: Duration,
+    duty: impl AsyncFn() -> Result<()>,
+) {
+    while duty().await != Err(Error::Fenced) {
+        sleep(pause).await;
     }
 }

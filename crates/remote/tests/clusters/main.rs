@@ -1,28 +1,22 @@
 //! Simulated clusters: members come, go, stop and die, and keys change hands.
 
+mod requests;
+
 use std::cell::{Cell, RefCell};
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeMap;
+use std::future::pending;
 use std::ops::RangeInclusive;
 use std::rc::Rc;
 use std::sync::Arc;
 use std::time::Duration;
 
+use requests::{Key, work};
 use timberline_remote::fabric::{Network, Simulation, Tasks};
-use timberline_remote::{Error, Layout, Member, Options, Result, load};
+use timberline_remote::{Balancing, Error, Layout, Member, Options, Result, load};
 
 const LEASE: Duration = Duration::from_micros(400);
-
-/// A key, as those see it who use the cluster.
-#[derive(Default)]
-struct Key {
-    /// The values that it may have; `None` is a key that is not there. More than one if an
-    /// operation ended without saying whether it was carried out.
-    possible: BTreeSet<Option<u64>>,
-    /// All values that it ever had.
-    past: BTreeSet<Option<u64>>,
-    /// An operation is under way, of this member.
-    busy: Option<usize>,
-}
+/// Between two looks at the loads, where keys follow them.
+const PERIOD: Duration = Duration::from_micros(250);
 
 const KEYS: u64 = 20_000;
 /// Spreads keys over all of them.
@@ -65,6 +59,7 @@ fn clusters_change_and_keep_what_they_acknowledged() {
         Err(_) => 0_u64,
     };
     let clusters = if cfg!(debug_assertions) { 20 } else { 1_000 };
+    let mut moves = 0;
     for seed in first..first + clusters {
         println!("TIMBERLINE_SEED={seed}");
         let network = Network {
@@ -115,7 +110,11 @@ fn clusters_change_and_keep_what_they_acknowledged() {
         }
         world.settle();
         world.check();
+        let members = world.servers.iter().map(|it| it.member.moves());
+        moves += members.sum::<u64>();
     }
+    assert!(moves > 0, "no member gave keys away by itself");
+    println!("{moves} moves because of the load");
 }
 
 impl World<'_> {
@@ -168,11 +167,17 @@ impl World<'_> {
         let rate = 0.85 + 0.3 * self.draws.f64();
         let options = Options {
             // Little more than the least, so nodes come and go; or all of them.
-            cache_bytes: [150 << 10, 800 << 10][self.seed as usize / 4 % 2],
+            cache_bytes: [190 << 10, 800 << 10][self.seed as usize / 4 % 2],
             // So few that they are in each other's way; or many.
             copies: [0.02, 0.5][self.seed as usize / 8 % 2],
             write_through: self.through,
             offloading: self.seed % 5 < 2,
+            balancing: (self.seed % 7 < 4).then_some(Balancing {
+                period: PERIOD,
+                imbalance: 1.1,
+                gain: 0.02,
+                sampled: 1,
+            }),
             leaf_admission: [0.1, 1.0, 0.5][self.seed as usize % 3],
             seed: self.draws.u64(..),
             ..Options::default()
@@ -203,9 +208,13 @@ impl World<'_> {
         let number = self.servers.len();
         let simulation = self.simulation;
         let keep = {
-            let member = Arc::clone(&member);
+            let (member, is_over) = (Arc::clone(&member), Rc::clone(&self.is_over));
             async move {
                 let sleep = async |time: Duration| {
+                    if time == PERIOD && is_over.get() {
+                        // Keys stay where they are while they are compared.
+                        pending::<()>().await;
+                    }
                     let ns = time.div_f64(rate).as_nanos() as u64;
                     simulation.sleep(ns).await;
                 };
@@ -349,6 +358,13 @@ impl World<'_> {
         self.simulation.set_network(network);
         self.resume();
         self.join();
+        self.wait_for_owners();
+        self.is_over.set(true);
+        self.pass(1_000_000);
+        self.wait_for_owners();
+    }
+
+    fn wait_for_owners(&mut self) {
         for _ in 0..200 {
             self.pass(LEASE.as_nanos() as u64);
             let works = self.able(State::Works);
@@ -368,8 +384,6 @@ impl World<'_> {
 
     /// All keys have one member each, and a value that they may have.
     fn check(&mut self) {
-        self.is_over.set(true);
-        self.pass(1_000_000);
         let mut found = BTreeMap::new();
         for number in self.able(State::Works) {
             let member = Arc::clone(&self.servers[number].member);
@@ -424,94 +438,4 @@ async fn all(member: &Member) -> Result<Vec<(RangeInclusive<u64>, Vec<(u64, u64)
         all.push((keys, records));
     }
     Ok(all)
-}
-
-/// Operations of a member on keys that it has.
-async fn work(
-    simulation: &Simulation,
-    member: Arc<Member>,
-    number: usize,
-    keys: Rc<RefCell<Vec<Key>>>,
-    mut draws: fastrand::Rng,
-    seed: u64,
-    is_over: Rc<Cell<bool>>,
-) {
-    for step in 1.. {
-        if is_over.get() {
-            return;
-        }
-        simulation.sleep(draws.u64(0..4_000)).await;
-        // In leaves that get full, and in others.
-        let hot = draws.usize(0..4) * (KEYS as usize / 4);
-        let index = match draws.bool() {
-            true => draws.usize(0..KEYS as usize),
-            false => hot + draws.usize(0..700),
-        };
-        let key = index as u64 * STRIDE;
-        if keys.borrow()[index].busy.is_some() {
-            continue;
-        }
-        let before = keys.borrow()[index].possible.clone();
-        let is_update = draws.bool();
-        let value = match draws.u8(0..4) {
-            0 => {
-                keys.borrow_mut()[index].busy = Some(number);
-                let found = member.tree().get(key).await;
-                let key = &mut keys.borrow_mut()[index];
-                key.busy = None;
-                if let Ok(value) = may_fail(found) {
-                    let possible = &key.possible;
-                    assert!(
-                        possible.contains(&value),
-                        "seed {seed}: {index} {value:?}: {possible:?}"
-                    );
-                    key.possible = [value].into();
-                }
-                continue;
-            }
-            1 => None,
-            _ => Some((number as u64) << 48 | step << 16 | draws.u64(0..1 << 16)),
-        };
-        {
-            let key = &mut keys.borrow_mut()[index];
-            key.busy = Some(number);
-            key.possible.insert(value);
-            key.past.insert(value);
-        }
-        let result = match value {
-            Some(value) if is_update => member.tree().update(key, value).await,
-            Some(value) => member.tree().insert(key, value).await,
-            None => member.tree().remove(key).await,
-        };
-        let key = &mut keys.borrow_mut()[index];
-        key.busy = None;
-        match may_fail(result) {
-            Ok(found) => {
-                assert!(
-                    before.contains(&found),
-                    "seed {seed}: {index} {found:?}: {before:?}"
-                );
-                // An update of a record that is not there makes none.
-                let is_nothing = is_update && value.is_some() && found.is_none();
-                key.possible = [value.filter(|_| !is_nothing)].into();
-            }
-            Err(Error::NotOwned(refused)) => {
-                assert_eq!(refused, index as u64 * STRIDE, "seed {seed}");
-                key.possible = before;
-            }
-            Err(_) => {}
-        }
-    }
-}
-
-/// A result that may be one of these errors, and no other.
-fn may_fail<T>(result: Result<T>) -> Result<T> {
-    if let Err(error) = &result {
-        let expected = matches!(
-            error,
-            Error::NotOwned(_) | Error::TimedOut(_) | Error::LeaseExpired | Error::Fenced
-        );
-        assert!(expected, "{error}");
-    }
-    result
 }
