@@ -2,6 +2,7 @@
 
 use std::collections::HashMap;
 use std::future::poll_fn;
+use std::sync::atomic::{AtomicBool, Ordering::SeqCst};
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock};
 use std::task::{Poll, Waker};
 
@@ -12,12 +13,20 @@ use crate::address::Address;
 /// The addresses that this compute server reads from, or writes to, right now. So a node is
 /// fetched once at a time, and not while an older image of it is being written.
 #[derive(Default)]
-pub(crate) struct Flights(Mutex<HashMap<Address, Vec<Waiter>>>);
+pub(crate) struct Flights(Mutex<HashMap<Address, Vec<Arc<End>>>>);
 
-/// An operation that waits for the end of another one.
-struct Waiter {
-    waker: Waker,
-    seen: Arc<OnceLock<Arc<Page>>>,
+/// The end of an operation that another one waits for.
+struct End {
+    is_over: AtomicBool,
+    seen: OnceLock<Arc<Page>>,
+    /// Of who waits. It may be polled by another task than before, and for other reasons.
+    waker: Mutex<Waker>,
+}
+
+impl End {
+    fn waker(&self) -> MutexGuard<'_, Waker> {
+        self.waker.lock().unwrap_or_else(|it| it.into_inner())
+    }
 }
 
 /// An operation on an address; others that want to begin one wait until this is dropped.
@@ -55,21 +64,30 @@ impl Flights {
     /// Waits until the operation that is under way has ended, if there is one. Returns the node
     /// as it was then, if that operation has shared it.
     pub async fn end_of(&self, address: Address) -> Option<Arc<Page>> {
-        let seen = Arc::new(OnceLock::new());
-        let mut waited = false;
-        poll_fn(|context| match self.lock().get_mut(&address) {
-            Some(waiters) if !waited => {
-                waited = true;
-                waiters.push(Waiter {
-                    waker: context.waker().clone(),
-                    seen: Arc::clone(&seen),
+        let mut end: Option<Arc<End>> = None;
+        poll_fn(|context| {
+            let Some(end) = &end else {
+                let mut flights = self.lock();
+                let Some(ends) = flights.get_mut(&address) else {
+                    return Poll::Ready(());
+                };
+                let waits = Arc::new(End {
+                    is_over: AtomicBool::new(false),
+                    seen: OnceLock::new(),
+                    waker: Mutex::new(context.waker().clone()),
                 });
-                Poll::Pending
+                ends.push(Arc::clone(&waits));
+                end = Some(waits);
+                return Poll::Pending;
+            };
+            end.waker().clone_from(context.waker());
+            match end.is_over.load(SeqCst) {
+                true => Poll::Ready(()),
+                false => Poll::Pending,
             }
-            _ => Poll::Ready(()),
         })
         .await;
-        seen.get().cloned()
+        end.and_then(|end| end.seen.get().cloned())
     }
 
     /// Waits until all operations have ended that are under way now, but for one.
@@ -82,7 +100,7 @@ impl Flights {
         }
     }
 
-    fn lock(&self) -> MutexGuard<'_, HashMap<Address, Vec<Waiter>>> {
+    fn lock(&self) -> MutexGuard<'_, HashMap<Address, Vec<Arc<End>>>> {
         self.0.lock().unwrap_or_else(|it| it.into_inner())
     }
 }
@@ -98,12 +116,39 @@ impl Flight<'_> {
 impl Drop for Flight<'_> {
     fn drop(&mut self) {
         let shared = self.shared.take();
-        let waiters = self.flights.lock().remove(&self.address);
-        for Waiter { waker, seen } in waiters.into_iter().flatten() {
+        let ends = self.flights.lock().remove(&self.address);
+        for end in ends.into_iter().flatten() {
             if let Some(page) = &shared {
-                let _ = seen.set(Arc::clone(page));
+                let _ = end.seen.set(Arc::clone(page));
             }
+            end.is_over.store(true, SeqCst);
+            // No lock is held while it wakes.
+            let waker = end.waker().clone();
             waker.wake();
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::pin::pin;
+    use std::task::Context;
+
+    use super::*;
+
+    /// A task that waits is polled for other reasons, too: that is no end.
+    #[test]
+    fn who_waits_is_not_misled_by_a_poll() {
+        let flights = Flights::default();
+        let [one, other] = [1, 2].map(|number| Address::new(0, number << 10));
+        let (first, kept) = (flights.try_begin(one), flights.try_begin(other));
+        let mut context = Context::from_waker(Waker::noop());
+        let mut drained = pin!(flights.drain(other));
+        for _ in 0..3 {
+            assert!(drained.as_mut().poll(&mut context).is_pending());
+        }
+        drop(first);
+        assert!(drained.as_mut().poll(&mut context).is_ready());
+        drop(kept);
     }
 }
