@@ -134,8 +134,13 @@ fn the_servers_own_errors_arrive() {
         let more = connection.read(Address::new(0, 0), most + 1).await;
         assert!(matches!(more, Err(Error::OutOfRange(_))));
         let chunk = Address::new(0, CHUNK as u64);
-        assert_eq!(connection.allocate(0).await, Ok(chunk));
+        let nodes = connection.allocate(0).await.unwrap();
+        assert_eq!((nodes[0], nodes.len()), (chunk, CHUNK / 1024));
         assert_eq!(connection.allocate(0).await, Err(Error::PoolFull(0)));
+        let nowhere = Err(Error::OutOfRange(at));
+        assert_eq!(connection.give_back(at).await, nowhere);
+        assert_eq!(connection.give_back(nodes[5]).await, Ok(()));
+        assert_eq!(connection.allocate(0).await, Ok(vec![nodes[5]]));
         let load = connection.load(0).await.unwrap();
         assert_eq!(load.allocated_bytes, 2 * CHUNK as u64);
         assert_eq!(

@@ -88,13 +88,28 @@ impl Connection {
         self.word(Operation::FetchAdd(at, add)).await
     }
 
-    /// A chunk of memory of [`CHUNK`](crate::pool::CHUNK) bytes that no one else has.
+    /// Memory for nodes that no one else has: at most a chunk of
+    /// [`CHUNK`](crate::pool::CHUNK) bytes.
     ///
     /// # Errors
     /// The server is full, or did not answer.
-    pub async fn allocate(&self, server: ServerId) -> Result<Address> {
-        let offset = self.word(Operation::Call(server, Call::Allocate)).await?;
-        Ok(Address::new(server, offset))
+    pub async fn allocate(&self, server: ServerId) -> Result<Vec<Address>> {
+        match self.start(Operation::Call(server, Call::Allocate)).await? {
+            Reply::Words(nodes) => {
+                let nodes = nodes.into_iter();
+                Ok(nodes.map(|offset| Address::new(server, offset)).collect())
+            }
+            other => unreachable!("memory was asked for, the answer is {other:?}"),
+        }
+    }
+
+    /// Gives a node's memory back, which nobody uses any more. It must not be tried again.
+    ///
+    /// # Errors
+    /// It was not handed out; or no answer, and it may have been given to another compute server.
+    pub async fn give_back(&self, node: Address) -> Result<()> {
+        let call = Operation::Call(node.server(), Call::GiveBack(node));
+        self.start(call).await.map(|_| ())
     }
 
     /// What a memory server says of itself.

@@ -27,8 +27,10 @@ pub enum Operation {
 /// A question to a memory server's processor.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Call {
-    /// A chunk of memory that no one else has: [`Reply::Word`] is its offset.
+    /// Memory for nodes that no one else has, at most a chunk: [`Reply::Words`] are their offsets.
     Allocate,
+    /// Takes a node's memory back.
+    GiveBack(Address),
     /// What the server is doing.
     Load,
     /// Carry out nothing more for this compute server. When the answer comes, nothing of it is
@@ -63,11 +65,11 @@ pub struct Found {
 /// The result of an operation.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub enum Reply {
-    /// Of a read.
+    /// Of a read. Of an allocation: the nodes' offsets.
     Words(Vec<u64>),
-    /// Of a write, and of [`Call::Fence`].
+    /// Of a write, of [`Call::Fence`], and of [`Call::GiveBack`].
     Written,
-    /// Of an atomic operation: the word before. Of an allocation: the chunk's offset.
+    /// Of an atomic operation: the word before.
     Word(u64),
     /// Of [`Call::Load`].
     Load(Load),
@@ -80,7 +82,7 @@ pub enum Reply {
 pub struct Load {
     /// Bytes that it has.
     pub capacity_bytes: u64,
-    /// Bytes in chunks that it gave.
+    /// Bytes that it gave, without those it got back.
     pub allocated_bytes: u64,
 }
 

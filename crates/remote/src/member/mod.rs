@@ -239,6 +239,7 @@ impl Member {
         for keys in self.tree.partitions() {
             self.tree.release(&keys).await?;
         }
+        self.tree.give_space_back().await;
         // It has nothing left to lose, so it declares itself dead.
         let _renewal = self.tree.flights().begin(MEMBERS).await;
         let declare = async || {

@@ -1,13 +1,13 @@
 //! A memory server: registered memory, handed out in chunks.
 
 use std::collections::HashMap;
-use std::ops::Range;
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed, Ordering::SeqCst};
 use std::sync::{Arc, Mutex, MutexGuard};
 
 use timberline_tree::btree::page::Image;
 
 use super::Session;
+use super::free_space::FreeSpace;
 use super::permits::Permits;
 use crate::address::{Address, ComputeId};
 use crate::error::{Error, Result};
@@ -20,14 +20,13 @@ pub const CHUNK: usize = 256 << 10;
 /// How many threads at a time look for leaves, if nothing else is said.
 pub const FINDERS: usize = 4;
 
-/// Memory that compute servers read and write, word by word, and its allocator of chunks.
+/// Memory that compute servers read and write, word by word, and its allocator of nodes.
 ///
 /// Its first chunk belongs to the tree's superblock and is not handed out.
 #[derive(Debug)]
 pub struct MemoryServer {
     memory: Box<[AtomicU64]>,
-    /// The offset of the first byte that was never handed out.
-    next_chunk: Mutex<usize>,
+    space: Mutex<FreeSpace>,
     /// With compute servers that are connected, or fenced.
     sessions: Mutex<HashMap<ComputeId, Arc<Session>>>,
     /// Of threads that look for leaves.
@@ -43,8 +42,8 @@ impl MemoryServer {
         let words = bytes / CHUNK * CHUNK / 8;
         let memory = bytemuck::allocation::try_zeroed_slice_box(words);
         Ok(MemoryServer {
+            space: Mutex::new(FreeSpace::new(8 * words)),
             memory: memory.map_err(|()| Error::OutOfMemory(bytes))?,
-            next_chunk: Mutex::new(CHUNK),
             sessions: Mutex::default(),
             finders: Permits::new(FINDERS),
         })
@@ -92,9 +91,17 @@ impl MemoryServer {
                 Ok(Reply::Word(self.words(at, 1)?[0].fetch_add(add, SeqCst)))
             }
             Operation::Call(server, Call::Allocate) => {
-                let chunk = self.allocate().ok_or(Error::PoolFull(server))?;
-                Ok(Reply::Word(chunk.start as u64))
+                let nodes = self.space().take();
+                match nodes.is_empty() {
+                    true => Err(Error::PoolFull(server)),
+                    false => Ok(Reply::Words(nodes)),
+                }
             }
+            Operation::Call(_, Call::GiveBack(node)) => match self.space().give_back(node.offset())
+            {
+                true => Ok(Reply::Written),
+                false => Err(Error::OutOfRange(node)),
+            },
             Operation::Call(_, Call::Load) => Ok(Reply::Load(self.load())),
             Operation::Call(_, Call::IsFenced(compute)) => {
                 let fenced = self.sessions().get(&compute).map(|it| it.is_fenced());
@@ -144,21 +151,14 @@ impl MemoryServer {
             .ok_or(Error::OutOfRange(at))
     }
 
-    fn allocate(&self) -> Option<Range<usize>> {
-        let mut next = self.next_chunk.lock().unwrap_or_else(|it| it.into_inner());
-        let chunk = *next..*next + CHUNK;
-        (chunk.end <= 8 * self.memory.len()).then(|| {
-            *next = chunk.end;
-            chunk
-        })
+    fn space(&self) -> MutexGuard<'_, FreeSpace> {
+        self.space.lock().unwrap_or_else(|it| it.into_inner())
     }
 
     fn load(&self) -> Load {
-        let next = *self.next_chunk.lock().unwrap_or_else(|it| it.into_inner());
-        let capacity = 8 * self.memory.len();
         Load {
-            capacity_bytes: capacity as u64,
-            allocated_bytes: next.min(capacity) as u64,
+            capacity_bytes: 8 * self.memory.len() as u64,
+            allocated_bytes: self.space().used() as u64,
         }
     }
 }
@@ -191,12 +191,30 @@ mod tests {
     }
 
     #[test]
-    fn chunks_are_handed_out_once() {
+    fn nodes_are_handed_out_once() {
         let server = MemoryServer::new(3 * CHUNK).unwrap();
         let allocate = || server.carry_out(&Operation::Call(3, Call::Allocate));
-        assert_eq!(allocate(), Ok(Reply::Word(CHUNK as u64)));
-        assert_eq!(allocate(), Ok(Reply::Word(2 * CHUNK as u64)));
+        let mut offsets = Vec::new();
+        for _ in 0..2 {
+            let Ok(Reply::Words(nodes)) = allocate() else {
+                panic!("no nodes");
+            };
+            offsets.extend(nodes);
+        }
+        offsets.dedup();
+        assert_eq!(
+            (offsets[0], offsets.len()),
+            (CHUNK as u64, 2 * CHUNK / 1024)
+        );
         assert_eq!(allocate(), Err(Error::PoolFull(3)));
+        let give_back = |offset| {
+            let node = Address::new(3, offset);
+            server.carry_out(&Operation::Call(3, Call::GiveBack(node)))
+        };
+        let nowhere = Address::new(3, 0);
+        assert_eq!(give_back(0), Err(Error::OutOfRange(nowhere)));
+        assert_eq!(give_back(offsets[9]), Ok(Reply::Written));
+        assert_eq!(allocate(), Ok(Reply::Words(vec![offsets[9]])));
         let Ok(Reply::Load(load)) = server.carry_out(&Operation::Call(3, Call::Load)) else {
             panic!("no load");
         };

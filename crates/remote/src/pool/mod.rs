@@ -2,6 +2,7 @@
 
 pub(crate) mod directory;
 mod find;
+mod free_space;
 mod lock;
 mod memory_server;
 mod permits;
@@ -10,6 +11,7 @@ mod session;
 mod superblock;
 
 pub use directory::{MAX_MEMBERS, MAX_PARTITIONS};
+pub(crate) use free_space::NODES;
 pub(crate) use lock::PoolLock;
 pub use memory_server::{CHUNK, FINDERS, MemoryServer};
 pub use session::Session;

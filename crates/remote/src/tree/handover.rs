@@ -12,6 +12,7 @@ use timberline_tree::btree::page::PageBody;
 use super::RemoteTree;
 use super::fetch::Admission;
 use crate::error::Result;
+use crate::pool::SUPERBLOCK;
 use crate::pool::directory::PARTITIONS;
 
 impl RemoteTree {
@@ -21,13 +22,15 @@ impl RemoteTree {
     /// # Errors
     /// A memory server does not answer, or is full. The keys are this server's still.
     pub(crate) async fn release(&self, keys: &RangeInclusive<u64>) -> Result<()> {
-        // No leaf may have keys of two servers.
+        // No leaf may have keys of two servers, and none is merged over the cuts meanwhile.
+        let structure = self.cache.flights.begin(SUPERBLOCK).await;
         self.cut(*keys.start()).await?;
         let next = keys.end().checked_add(1);
         if let Some(next) = next.filter(|&next| self.check_owned(next).is_ok()) {
             self.cut(next).await?;
         }
         self.owned.write().remove(keys);
+        drop(structure);
         let result = self.clear(keys).await;
         if result.is_err() {
             self.owned.write().insert(keys);

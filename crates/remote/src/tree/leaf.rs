@@ -9,6 +9,7 @@ use timberline_tree::btree::{Lanes, Search, Work};
 
 use super::RemoteTree;
 use super::fetch::{Admission, Fetched, Leaf, Loose};
+use super::merge::is_worth_a_look;
 use super::offload::Located;
 use super::together::together;
 use super::walk::{Found, Missing};
@@ -213,7 +214,11 @@ impl RemoteTree {
                     if self.options.write_through {
                         self.write_leaf(key).await?;
                     }
-                    return self.check_lease().map(|()| before);
+                    self.check_lease()?;
+                    if before.is_some() && matches!(write, Write::Remove) {
+                        self.merge_if_small(key).await;
+                    }
+                    return Ok(before);
                 }
                 Ok(Attempt::Missing(missing)) => {
                     self.check_owned(key)?;
@@ -257,14 +262,32 @@ impl RemoteTree {
                     let is_there = before.is_some() || matches!(write, Write::Insert(_));
                     let value = write.value().filter(|_| is_there);
                     let kept = value.and_then(|value| self.keep_copy(key, value, &leaf.flight));
+                    let left = leaf.page.lock().count();
                     drop(leaf);
                     self.make_way(kept).await?;
+                    if before.is_some() && matches!(write, Write::Remove) && is_worth_a_look(left) {
+                        self.merge_small(key).await;
+                    }
                     return Ok(before);
                 }
                 // It is split in the cache.
                 Err(Full) => admission = Admission::Always,
             }
         }
+    }
+
+    /// After a removal: merges the leaf of a key that is in the cache, if it may be worth it.
+    async fn merge_if_small(&self, key: u64) {
+        if let Ok(Found::Here(leaf)) = self.walk(key, 0)
+            && leaf.view.get(|body| is_worth_a_look(body.count())) == Ok(true)
+        {
+            self.merge_small(key).await;
+        }
+    }
+
+    /// Merges the leaf of a key, if that is possible. The removal is done, whatever comes of it.
+    async fn merge_small(&self, key: u64) {
+        let _ = self.merge(key).await;
     }
 
     /// The value of a key in a leaf that a memory server found.

@@ -6,7 +6,7 @@
 //! | `fetch.rs`, `replace.rs` | bringing a node into the cache, and making room for it |
 //! | `leaf.rs` | operations on one record |
 //! | `scan.rs`, `load.rs` | operations on many |
-//! | `structure.rs` | splits |
+//! | `structure.rs`, `merge.rs` | splits and merges |
 //! | `shared.rs` | inner nodes that several compute servers write |
 //! | `handover.rs` | keys that come to this compute server, and keys that go |
 //! | `together.rs` | many operations under way at a time |
@@ -22,6 +22,7 @@ mod fetch;
 mod handover;
 mod leaf;
 mod load;
+mod merge;
 mod offload;
 mod replace;
 mod scan;
@@ -165,7 +166,8 @@ pub struct RemoteTree {
     space: Space,
     offloading: Offloading,
     demand: Demand,
-    /// Why nothing can be written any more: a split is only in the cache.
+    merges: AtomicU64,
+    /// Why nothing can be written any more: a split or a merge is only in the cache.
     broken: OnceLock<Error>,
 }
 
@@ -206,6 +208,7 @@ impl RemoteTree {
             options,
             space,
             offloading,
+            merges: AtomicU64::new(0),
             broken: OnceLock::new(),
         };
         let root = tree.fetch_root(superblock.root).await?;
@@ -260,6 +263,12 @@ impl RemoteTree {
             is_dirty && self.read_page(id, &is_meant)
         });
         together(changed, |id| self.write_back(id)).await
+    }
+
+    /// Gives memory back that was for new nodes. What cannot be given back is lost to the pool.
+    pub(crate) async fn give_space_back(&self) {
+        let all = self.space.take_all().into_iter();
+        let _ = together(all, |node| self.connection.give_back(node)).await;
     }
 
     /// The image of a cached page, with addresses in place of frames.

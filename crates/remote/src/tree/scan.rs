@@ -191,7 +191,11 @@ impl Scan<'_> {
         })
     }
 
-    fn take(&mut self, keys: &RangeInclusive<u64>, leaf: LeafRecords) {
+    fn take(&mut self, keys: &RangeInclusive<u64>, mut leaf: LeafRecords) {
+        // A leaf that was merged since its parent was read has keys that came before.
+        let rest = self.rest.clone();
+        leaf.records
+            .retain(|(key, _)| rest.as_ref().is_some_and(|rest| rest.contains(key)));
         let (lower, upper) = leaf.fences.into_inner();
         match self.direction {
             Direction::Up => {

@@ -11,7 +11,7 @@ use std::ops::RangeInclusive;
 use timberline_tree::btree::page::{Page, PageBody};
 
 use super::RemoteTree;
-use super::structure::{Place, Split};
+use super::structure::Place;
 use super::walk::Found;
 use crate::address::Address;
 use crate::cache::{Child, FrameId, State};
@@ -26,30 +26,49 @@ struct Outdated {
 }
 
 impl RemoteTree {
-    /// Locks those nodes of a split that are shared, and fetches what others wrote of them. `None`:
-    /// one of them is not what this server thought, so that the split has to be planned again.
-    pub(super) async fn lock_shared(&self, split: Split) -> Result<Option<Vec<PoolLock>>> {
+    /// Locks those of these nodes that are shared, and fetches what others wrote of them; and the
+    /// superblock, if the root is to be replaced, which is at this address. `None`: one of them is
+    /// not what this server thought, so that the change has to be planned again.
+    pub(super) async fn lock_shared(
+        &self,
+        root: Option<Address>,
+        places: &[Place],
+    ) -> Result<Option<Vec<PoolLock>>> {
         let mut locks = Vec::new();
-        let mut is_fresh = true;
-        if split.above.is_none() {
-            locks.push(PoolLock::take(&self.connection, SUPERBLOCK).await?);
-            let root = Superblock::read(&self.connection).await?.root;
-            is_fresh = root == split.node.address;
-        }
-        for place in split.above.into_iter().chain([split.node]) {
-            let (lower, upper, height) =
-                self.read_page(place.id, |body| (body.lower(), body.upper(), body.height()));
-            if is_fresh && height > 0 && self.is_shared(lower, upper) {
-                locks.push(PoolLock::take(&self.connection, place.address).await?);
-                let fresh = self.read_node(place.address, height).await?;
-                is_fresh = self.reconcile(place, &fresh).is_ok();
-            }
-        }
-        if is_fresh {
+        let are_fresh = self.lock_fresh(root, places, &mut locks).await;
+        if are_fresh == Ok(true) {
             return Ok(Some(locks));
         }
-        self.unlock_shared(locks).await?;
-        Ok(None)
+        let released = self.unlock_shared(locks).await;
+        are_fresh?;
+        released.map(|()| None)
+    }
+
+    /// Locks as long as all is as this server thought. Says whether it is.
+    async fn lock_fresh(
+        &self,
+        root: Option<Address>,
+        places: &[Place],
+        locks: &mut Vec<PoolLock>,
+    ) -> Result<bool> {
+        if let Some(root) = root {
+            locks.push(PoolLock::take(&self.connection, SUPERBLOCK).await?);
+            if root != Superblock::read(&self.connection).await?.root {
+                return Ok(false);
+            }
+        }
+        for &place in places {
+            let (lower, upper, height) =
+                self.read_page(place.id, |body| (body.lower(), body.upper(), body.height()));
+            if height > 0 && self.is_shared(lower, upper) {
+                locks.push(PoolLock::take(&self.connection, place.address).await?);
+                let fresh = self.read_node(place.address, height).await?;
+                if self.reconcile(place, &fresh).is_err() {
+                    return Ok(false);
+                }
+            }
+        }
+        Ok(true)
     }
 
     /// Releases locks.
@@ -91,10 +110,7 @@ impl RemoteTree {
             let Ok(Found::Here(at)) = self.walk(key, height) else {
                 return Ok(None);
             };
-            let place = Place {
-                id: at.id,
-                address: at.frame.address(),
-            };
+            let place = Place::of(at);
             let fresh = self.read_node(place.address, height).await?;
             if let Err(outdated) = self.reconcile(place, &fresh) {
                 return Ok(Some(outdated));

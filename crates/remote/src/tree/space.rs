@@ -2,14 +2,15 @@
 
 use std::sync::{Mutex, MutexGuard};
 
-use timberline_tree::btree::page::Page;
-
 use crate::address::{Address, ServerId};
 use crate::error::Result;
 use crate::fabric::Connection;
-use crate::pool::CHUNK;
+use crate::pool::NODES;
 
-/// Chunks of the pool that this compute server has, cut into nodes.
+/// Free addresses of a memory server that a compute server keeps.
+const KEPT: usize = NODES;
+
+/// Nodes of the pool that this compute server has, and has not used.
 pub(super) struct Space {
     /// Of each memory server, addresses that hold no node.
     free: Vec<Mutex<Vec<Address>>>,
@@ -32,16 +33,34 @@ impl Space {
             if let Some(address) = self.of(server).pop() {
                 return Ok(address);
             }
-            let chunk = connection.allocate(server).await?;
-            let nodes = (0..CHUNK).step_by(Page::BYTES).rev();
-            self.of(server)
-                .extend(nodes.map(|offset| chunk.add(offset as u64)));
+            let nodes = connection.allocate(server).await?;
+            self.of(server).extend(nodes.into_iter().rev());
         }
     }
 
     /// Takes back an address where no node is.
     pub fn give_back(&self, address: Address) {
         self.of(address.server()).push(address);
+    }
+
+    /// Takes back an address where a node was that nothing leads to any more. The memory server
+    /// gets it if this compute server has others.
+    pub async fn free(&self, connection: &Connection, address: Address) {
+        {
+            let mut free = self.of(address.server());
+            if free.len() < KEPT {
+                return free.push(address);
+            }
+        }
+        // Without an answer the node may have been given to another compute server: it is left.
+        let _ = connection.give_back(address).await;
+    }
+
+    /// All addresses that hold no node: they are this compute server's no more.
+    pub fn take_all(&self) -> Vec<Address> {
+        let servers = 0..self.free.len() as ServerId;
+        let all = servers.flat_map(|server| std::mem::take(&mut *self.of(server)));
+        all.collect()
     }
 
     fn of(&self, server: ServerId) -> MutexGuard<'_, Vec<Address>> {

@@ -1,4 +1,4 @@
-//! Splits: making room in a full leaf.
+//! Splits: making room in a full leaf. Merges are in `merge.rs`.
 //!
 //! A compute server changes the structure in one place at a time. A split is done in the cache at
 //! once. Then it is written: the new node first, then the parent that leads to it, then the old
@@ -22,6 +22,16 @@ use crate::pool::{SUPERBLOCK, Superblock};
 pub(super) struct Place {
     pub id: FrameId,
     pub address: Address,
+}
+
+impl Place {
+    /// Of a cached node.
+    pub fn of(at: At<'_>) -> Place {
+        Place {
+            id: at.id,
+            address: at.frame.address(),
+        }
+    }
 }
 
 /// A node to split, and the one above it; a root has none.
@@ -56,10 +66,12 @@ impl RemoteTree {
     /// # Errors
     /// The pool is full, or a memory server does not answer.
     pub(super) async fn make_room(&self, key: u64) -> Result<()> {
+        let _structure = self.cache.flights.begin(SUPERBLOCK).await;
         self.split_leaf(key, Why::Full).await
     }
 
-    /// Splits the leaf of a key, unless it begins with that key.
+    /// Splits the leaf of a key, unless it begins with that key. The caller's operation is the one
+    /// that may change the structure.
     ///
     /// # Errors
     /// As [`make_room`](Self::make_room).
@@ -68,7 +80,6 @@ impl RemoteTree {
     }
 
     async fn split_leaf(&self, key: u64, why: Why) -> Result<()> {
-        let _structure = self.cache.flights.begin(SUPERBLOCK).await;
         self.check_whole()?;
         // As in `fetch`: a split brings a leaf to the cache.
         self.check_owned(key)?;
@@ -84,26 +95,10 @@ impl RemoteTree {
         let mut split: Option<Split> = None;
         loop {
             let height = split.map_or(0, |below| below.height + 1);
-            let at = match self.walk(key, height) {
-                Ok(Found::Here(at)) => at,
-                Ok(Found::Missing(missing)) => {
-                    match self.fetch(key, missing, Admission::Always).await? {
-                        Fetched::Again | Fetched::Seen(_) => {}
-                        Fetched::Loose(_) => unreachable!("it was to stay in the cache"),
-                        Fetched::Stale => self.refresh_locked(key).await?,
-                    }
-                    continue;
-                }
-                Ok(Found::Stale) => {
-                    self.refresh_locked(key).await?;
-                    continue;
-                }
-                Err(Restart) => continue,
+            let Some(at) = self.bring(key, height).await? else {
+                continue;
             };
-            let node = Place {
-                id: at.id,
-                address: at.frame.address(),
-            };
+            let node = Place::of(at);
             let Ok(is_due) = at.view.get(|body| is_due(body, key, why)) else {
                 continue;
             };
@@ -124,6 +119,24 @@ impl RemoteTree {
                 return Ok(split);
             }
         }
+    }
+
+    /// The node of a height on the way to a key, for the operation that may change the structure.
+    /// `None`: something was not as the cache had it, so it has to be asked for again.
+    pub(super) async fn bring(&self, key: u64, height: u8) -> Result<Option<At<'_>>> {
+        match self.walk(key, height) {
+            Ok(Found::Here(at)) => return Ok(Some(at)),
+            Ok(Found::Missing(missing)) => {
+                match self.fetch(key, missing, Admission::Always).await? {
+                    Fetched::Again | Fetched::Seen(_) => {}
+                    Fetched::Loose(_) => unreachable!("it was to stay in the cache"),
+                    Fetched::Stale => self.refresh_locked(key).await?,
+                }
+            }
+            Ok(Found::Stale) => self.refresh_locked(key).await?,
+            Err(Restart) => {}
+        }
+        Ok(None)
     }
 
     async fn split(&self, split: Split) -> Result<()> {
@@ -196,7 +209,9 @@ impl RemoteTree {
             Some(top) => Some(flights.begin(top.address).await),
             None => None,
         };
-        let Some(locks) = self.lock_shared(split).await? else {
+        let root = split.above.is_none().then_some(split.node.address);
+        let places: Vec<_> = split.above.into_iter().chain([split.node]).collect();
+        let Some(locks) = self.lock_shared(root, &places).await? else {
             return Ok(false);
         };
         let is_done = loop {
@@ -206,13 +221,7 @@ impl RemoteTree {
         };
         if is_done {
             unused.clear();
-            let unwritten = Unwritten(self);
-            let result = self.write_split(split, new).await;
-            std::mem::forget(unwritten);
-            if let Err(error) = result {
-                let _ = self.broken.set(error.clone());
-                return Err(error);
-            }
+            Unwritten::until(self, self.write_split(split, new)).await?;
         }
         self.unlock_shared(locks).await?;
         Ok(is_done)
@@ -299,7 +308,7 @@ impl RemoteTree {
     }
 
     /// Writes a node that nobody else writes.
-    async fn write_node(&self, node: Place) -> Result<()> {
+    pub(super) async fn write_node(&self, node: Place) -> Result<()> {
         let frame = self.cache.frame(node.id);
         let image = self.image_of(&frame.page().lock());
         let at = node.address.add(LOCK_BYTES);
@@ -315,9 +324,24 @@ impl RemoteTree {
     }
 }
 
-/// A split that is only in the cache. What the pool has is whole, but not what the cache takes it
-/// for: a node that is written now could lose what was moved out of it.
-struct Unwritten<'a>(&'a RemoteTree);
+/// A split or merge that is only in the cache. What the pool has is whole, but not what the cache
+/// takes it for: a node that is written now could lose what was moved out of it.
+pub(super) struct Unwritten<'a>(&'a RemoteTree);
+
+impl Unwritten<'_> {
+    /// Writes it. If that fails, or is abandoned, nothing is written any more.
+    ///
+    /// # Errors
+    /// As `write`.
+    pub async fn until(tree: &RemoteTree, write: impl Future<Output = Result<()>>) -> Result<()> {
+        let unwritten = Unwritten(tree);
+        let result = write.await;
+        std::mem::forget(unwritten);
+        result.inspect_err(|error| {
+            let _ = tree.broken.set(error.clone());
+        })
+    }
+}
 
 impl Drop for Unwritten<'_> {
     fn drop(&mut self) {

@@ -59,7 +59,7 @@ fn clusters_change_and_keep_what_they_acknowledged() {
         Err(_) => 0_u64,
     };
     let clusters = if cfg!(debug_assertions) { 20 } else { 1_000 };
-    let mut moves = 0;
+    let (mut moves, mut merges) = (0, 0);
     for seed in first..first + clusters {
         println!("TIMBERLINE_SEED={seed}");
         let network = Network {
@@ -110,11 +110,14 @@ fn clusters_change_and_keep_what_they_acknowledged() {
         }
         world.settle();
         world.check();
-        let members = world.servers.iter().map(|it| it.member.moves());
-        moves += members.sum::<u64>();
+        for server in &world.servers {
+            moves += server.member.moves();
+            merges += server.member.tree().merges();
+        }
     }
     assert!(moves > 0, "no member gave keys away by itself");
-    println!("{moves} moves because of the load");
+    assert!(merges > 0, "no leaf was merged");
+    println!("{moves} moves because of the load, {merges} merges");
 }
 
 impl World<'_> {

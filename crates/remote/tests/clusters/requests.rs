@@ -37,9 +37,11 @@ pub async fn work(
             return;
         }
         simulation.sleep(draws.u64(0..4_000)).await;
+        // In some clusters most records go for a while, so leaves are merged, and come again.
+        let comes_and_goes = seed % 3 == 2;
         // In leaves that get full, and in others.
         let hot = draws.usize(0..4) * (KEYS as usize / 4);
-        let index = match draws.bool() {
+        let index = match draws.bool() && !comes_and_goes {
             true => draws.usize(0..KEYS as usize),
             false => hot + draws.usize(0..700),
         };
@@ -48,8 +50,10 @@ pub async fn work(
             continue;
         }
         let before = keys.borrow()[index].possible.clone();
-        let is_update = draws.bool();
-        let value = match draws.u8(0..4) {
+        let shrinks = comes_and_goes && (simulation.now_ns() / 2_000_000).is_multiple_of(2);
+        let is_update = draws.bool() && !comes_and_goes;
+        let drawn = draws.u8(0..4);
+        let value = match if shrinks && drawn > 1 { 1 } else { drawn } {
             0 => {
                 keys.borrow_mut()[index].busy = Some(number);
                 let found = member.tree().get(key).await;

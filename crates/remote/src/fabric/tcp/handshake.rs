@@ -20,7 +20,7 @@ use hmac::{Hmac, KeyInit, Mac};
 use sha2::Sha256;
 
 /// The name and the version of the protocol.
-const PROTOCOL: [u8; 8] = *b"tlpool03";
+const PROTOCOL: [u8; 8] = *b"tlpool04";
 const NONCE: usize = 32;
 const PROOF: usize = 32;
 /// The fewest bytes of a key.

@@ -13,7 +13,7 @@ use crate::address::{Address, ComputeId, ServerId};
 use crate::error::{Error, Result};
 use crate::fabric::{Call, Find, Found, Load, Operation, Reply};
 use crate::image::ENTRIES;
-use crate::pool::CHUNK;
+use crate::pool::{CHUNK, NODES};
 
 /// The most words of one request or reply: a chunk.
 pub const MAX_WORDS: usize = CHUNK / 8;
@@ -32,6 +32,7 @@ const LOAD: u8 = 6;
 const FENCE: u8 = 7;
 const IS_FENCED: u8 = 8;
 const FIND: u8 = 9;
+const GIVE_BACK: u8 = 10;
 
 const WORDS: u8 = 0;
 const WRITTEN: u8 = 1;
@@ -88,6 +89,7 @@ pub fn put_request(out: &mut Vec<u8>, number: u64, operation: &Operation) {
         }
         Operation::FetchAdd(at, add) => (FETCH_ADD, 1, at.offset(), &[*add]),
         Operation::Call(_, Call::Allocate) => (ALLOCATE, 0, 0, &[]),
+        Operation::Call(_, Call::GiveBack(node)) => (GIVE_BACK, 0, node.offset(), &[]),
         Operation::Call(_, Call::Load) => (LOAD, 0, 0, &[]),
         Operation::Call(_, Call::Fence(compute)) => (FENCE, 1, 0, &[compute.number()]),
         Operation::Call(_, Call::IsFenced(compute)) => (IS_FENCED, 1, 0, &[compute.number()]),
@@ -115,7 +117,7 @@ pub fn request(
         WRITE => words,
         COMPARE_EXCHANGE if words == 2 => words,
         FETCH_ADD | FENCE | IS_FENCED if words == 1 => words,
-        ALLOCATE | LOAD if words == 0 => words,
+        ALLOCATE | GIVE_BACK | LOAD if words == 0 => words,
         FIND if words == 3 => words,
         _ => return Err(Malformed),
     };
@@ -140,6 +142,7 @@ pub fn request(
         },
         FETCH_ADD => Operation::FetchAdd(at, left.next()),
         ALLOCATE => Operation::Call(server, Call::Allocate),
+        GIVE_BACK => Operation::Call(server, Call::GiveBack(at)),
         FENCE => Operation::Call(server, Call::Fence(compute(left.next())?)),
         IS_FENCED => Operation::Call(server, Call::IsFenced(compute(left.next())?)),
         FIND => Operation::Call(
@@ -219,6 +222,7 @@ impl RawReply {
         let RawReply { status, data, .. } = self;
         Ok(match (status, asked, &data[..]) {
             (WORDS, Asked::Words(words), _) if data.len() == words => Ok(Reply::Words(data)),
+            (WORDS, Asked::Nodes, nodes) if are_nodes(nodes) => Ok(Reply::Words(data)),
             (WRITTEN, Asked::Written, []) => Ok(Reply::Written),
             (WORD, Asked::Word, &[word]) => Ok(Reply::Word(word)),
             (LOADED, Asked::Load, &[capacity_bytes, allocated_bytes]) => Ok(Reply::Load(Load {
@@ -245,11 +249,18 @@ impl RawReply {
     }
 }
 
+/// Whether these are offsets of nodes that a server hands out.
+fn are_nodes(offsets: &[u64]) -> bool {
+    (1..=NODES).contains(&offsets.len()) && offsets.iter().all(|offset| offset >> 48 == 0)
+}
+
 /// The form of the reply that an operation expects.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Asked {
     /// So many words.
     Words(usize),
+    /// Offsets of nodes.
+    Nodes,
     /// That they were written.
     Written,
     /// One word.
@@ -265,12 +276,15 @@ impl Asked {
     pub fn by(operation: &Operation) -> Asked {
         match operation {
             Operation::Read(_, words) => Asked::Words(*words),
-            Operation::Write(..) | Operation::Call(_, Call::Fence(_)) => Asked::Written,
+            Operation::Call(_, Call::Allocate) => Asked::Nodes,
+            Operation::Write(..) | Operation::Call(_, Call::Fence(_) | Call::GiveBack(_)) => {
+                Asked::Written
+            }
             Operation::Call(_, Call::Load) => Asked::Load,
             Operation::Call(_, Call::Find(_)) => Asked::Leaf,
             Operation::CompareExchange { .. }
             | Operation::FetchAdd(..)
-            | Operation::Call(_, Call::Allocate | Call::IsFenced(_)) => Asked::Word,
+            | Operation::Call(_, Call::IsFenced(_)) => Asked::Word,
         }
     }
 }
@@ -292,6 +306,7 @@ mod tests {
             },
             Operation::FetchAdd(at, u64::MAX),
             Operation::Call(3, Call::Allocate),
+            Operation::Call(3, Call::GiveBack(at)),
             Operation::Call(3, Call::Load),
             Operation::Call(3, Call::Fence(compute)),
             Operation::Call(3, Call::IsFenced(compute)),
@@ -339,6 +354,7 @@ mod tests {
             (found(Some((5, u64::MAX))), Asked::Leaf),
             (Ok(Reply::Words(vec![4, 5])), Asked::Words(2)),
             (Ok(Reply::Words(vec![])), Asked::Words(0)),
+            (Ok(Reply::Words(vec![1 << 20])), Asked::Nodes),
             (Ok(Reply::Written), Asked::Written),
             (Ok(Reply::Word(9)), Asked::Word),
             (Ok(Reply::Load(load)), Asked::Load),
@@ -379,6 +395,15 @@ mod tests {
         for compute in [0, 1 << ComputeId::BITS] {
             let fence = words(&[head(FENCE, 1), 0, 0, compute]);
             assert_eq!(request(&fence, 0), Err(Malformed));
+        }
+        for data in [vec![], vec![1 << 48], vec![0; NODES + 1]] {
+            let nodes = RawReply {
+                bytes: 0,
+                number: 1,
+                status: WORDS,
+                data,
+            };
+            assert_eq!(nodes.result(Asked::Nodes, 0), Err(Malformed));
         }
         let answer = |head, data: &[u64]| {
             let bytes = words(&[&[head, 1], data].concat());

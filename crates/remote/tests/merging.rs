@@ -1,0 +1,225 @@
+//! Leaves that are emptied are merged, and their memory goes back to the pool.
+
+use std::cell::{Cell, RefCell};
+use std::collections::BTreeMap;
+use std::sync::Arc;
+use std::time::Duration;
+
+use timberline_io::wait_for;
+use timberline_remote::fabric::{Connection, InProcess, Network, Simulation, Tasks};
+use timberline_remote::{Layout, Member, NODE_BYTES, Options, RemoteTree, Result, load};
+
+/// Nodes of all memory servers that somebody has.
+async fn nodes(pool: &InProcess) -> Result<usize> {
+    let connection = Connection::new(Arc::new(pool.client()));
+    let mut bytes = 0;
+    for server in 0..connection.servers() {
+        bytes += connection.load(server).await?.allocated_bytes;
+    }
+    Ok(bytes as usize / NODE_BYTES)
+}
+
+async fn all(tree: &RemoteTree) -> Result<Vec<(u64, u64)>> {
+    let mut scan = tree.scan(0..=u64::MAX)?;
+    let mut records = Vec::new();
+    while let Some(record) = scan.next().await? {
+        records.push(record);
+    }
+    Ok(records)
+}
+
+/// Nearly all memory of records that were removed is there again, for any compute server.
+#[test]
+fn the_memory_of_what_was_removed_is_used_again() -> Result<()> {
+    const RECORDS: u64 = 150_000;
+    // Room for what is loaded, and little more.
+    let pool = InProcess::new(2, 2_500 << 10)?;
+    wait_for(async {
+        let records = (0..RECORDS).map(|key| (key, key));
+        load(Arc::new(pool.client()), Layout::default(), records).await?;
+        let loaded = nodes(&pool).await?;
+        for round in 0..3 {
+            let options = Options {
+                cache_bytes: 256 << 10,
+                seed: round,
+                ..Options::default()
+            };
+            let lease = Duration::from_secs(3600);
+            let member = Member::join(Arc::new(pool.client()), options, lease).await?;
+            member.tend().await?;
+            member.claim(&(0..=u64::MAX)).await?;
+            let tree = member.tree();
+            for key in 0..RECORDS {
+                // From the left, from the right, and all over.
+                let key = match round {
+                    0 => key,
+                    1 => RECORDS - 1 - key,
+                    _ => key * 100_003 % RECORDS,
+                };
+                assert!(tree.remove(key).await?.is_some());
+            }
+            assert_eq!(all(tree).await?, []);
+            assert!(tree.merges() > 2_500, "{} merges", tree.merges());
+            tree.flush().await?;
+            for key in 0..RECORDS / 3 {
+                assert_eq!(tree.insert(3 * key, round).await?, None);
+            }
+            for key in (0..RECORDS).filter(|key| key % 3 != 0) {
+                assert_eq!(tree.insert(key, round).await?, None);
+            }
+            assert_eq!(all(tree).await?.len() as u64, RECORDS);
+            member.leave().await?;
+        }
+        // Inserts in this order leave fuller leaves than loading.
+        assert!(nodes(&pool).await? <= loaded + loaded / 4);
+        Ok(())
+    })
+}
+
+/// Many tasks insert, remove, look up and scan, on a network that reorders and tears: all as in a
+/// map in memory, while leaves split and merge.
+#[test]
+fn what_is_merged_is_found() {
+    const KEYS: u64 = 3_000;
+    const TASKS: u64 = 10;
+    let (mut merges, mut calls) = (0, 0);
+    for seed in 0..if cfg!(debug_assertions) { 12 } else { 200 } {
+        let network = Network {
+            jitter: 2.0,
+            find_ns: [0, 100],
+            ..Network::default()
+        };
+        let simulation = Simulation::new(seed, network, 2, 8 << 20).unwrap();
+        let records = (0..KEYS).map(|key| (key, key));
+        let loaded = load(simulation.client(), Layout::default(), records.clone());
+        simulation.block_on(loaded).unwrap().unwrap();
+        let options = Options {
+            cache_bytes: [110 << 10, 160 << 10][seed as usize % 2],
+            copies: [0.0, 0.2][seed as usize / 2 % 2],
+            leaf_admission: [0.1, 1.0, 0.5][seed as usize % 3],
+            offloading: seed % 5 < 3,
+            write_through: seed % 7 == 0,
+            seed,
+            ..Options::default()
+        };
+        let open = RemoteTree::open(simulation.client(), options);
+        let tree = simulation.block_on(open).unwrap().unwrap();
+        let model: RefCell<BTreeMap<u64, u64>> = RefCell::new(records.collect());
+        let left = Cell::new(TASKS);
+        let mut tasks = Tasks::default();
+        for task in 0..TASKS {
+            let (tree, model, left) = (&tree, &model, &left);
+            let mut draws = fastrand::Rng::with_seed(seed * TASKS + task);
+            tasks.add(async move {
+                // Each task has its own keys, in leaves that it shares with the others.
+                for step in 0..1_500 {
+                    let key = draws.u64(0..KEYS / TASKS) * TASKS + task;
+                    let before = model.borrow().get(&key).copied();
+                    // Phases in which most records go, and in which they come.
+                    let shrinks = step / 300 % 2 == 0;
+                    let found = match (draws.u8(0..8), shrinks) {
+                        (0, _) => tree.get(key).await,
+                        (1, _) => {
+                            let value = draws.u64(..);
+                            let found = tree.update(key, value).await;
+                            if before.is_some() {
+                                model.borrow_mut().insert(key, value);
+                            }
+                            found
+                        }
+                        (2, true) | (3.., false) => {
+                            let value = draws.u64(..);
+                            let found = tree.insert(key, value).await;
+                            model.borrow_mut().insert(key, value);
+                            found
+                        }
+                        (2, false) | (3.., true) => {
+                            let found = tree.remove(key).await;
+                            model.borrow_mut().remove(&key);
+                            found
+                        }
+                    };
+                    assert_eq!(found, Ok(before), "seed {seed}, key {key}");
+                }
+                left.set(left.get() - 1);
+            });
+        }
+        for down in [false, true] {
+            let (tree, left, simulation) = (&tree, &left, &simulation);
+            tasks.add(async move {
+                while left.get() > 0 {
+                    // A scan in the cache takes no time.
+                    simulation.sleep(5_000).await;
+                    let mut scan = match down {
+                        true => tree.scan_down(0..=u64::MAX),
+                        false => tree.scan(0..=u64::MAX),
+                    }
+                    .unwrap();
+                    let mut keys = Vec::new();
+                    while let Some((key, _)) = scan.next().await.unwrap() {
+                        keys.push(key);
+                    }
+                    let is_sorted = match down {
+                        true => keys.is_sorted_by(|a, b| a > b),
+                        false => keys.is_sorted_by(|a, b| a < b),
+                    };
+                    assert!(is_sorted, "seed {seed}: a record twice");
+                }
+            });
+        }
+        while tasks.left() > 0 {
+            simulation.run(&mut tasks).expect("somebody can go on");
+        }
+        drop(tasks);
+        let expected: Vec<_> = model.into_inner().into_iter().collect();
+        let found = simulation.block_on(all(&tree)).unwrap().unwrap();
+        assert_eq!(found, expected, "seed {seed}");
+        // The pool has the same, once all is written.
+        simulation.block_on(tree.flush()).unwrap().unwrap();
+        let open = RemoteTree::open(simulation.client(), Options::default());
+        let again = simulation.block_on(open).unwrap().unwrap();
+        let found = simulation.block_on(all(&again)).unwrap().unwrap();
+        assert_eq!(found, expected, "seed {seed}");
+        merges += tree.merges();
+        calls += tree.counts().calls;
+    }
+    assert!(merges > 100 && calls > 0, "{merges} merges, {calls} calls");
+}
+
+/// Leaves of two compute servers are never one, though both have the node above.
+#[test]
+fn partitions_stay_apart() {
+    let pool = InProcess::new(1, 8 << 20).unwrap();
+    let layout = Layout {
+        boundaries: vec![1_000],
+        ..Layout::default()
+    };
+    wait_for(async {
+        let records = (0..2_000).map(|key| (key, key));
+        load(Arc::new(pool.client()), layout, records).await?;
+        let open = |keys| {
+            let options = Options {
+                cache_bytes: 256 << 10,
+                partition: keys,
+                ..Options::default()
+            };
+            RemoteTree::open(Arc::new(pool.client()), options)
+        };
+        let (low, high) = (open(0..=999).await?, open(1_000..=u64::MAX).await?);
+        for key in (0..1_000).rev() {
+            assert_eq!(low.remove(key).await?, Some(key));
+            assert_eq!(high.remove(1_999 - key).await?, Some(1_999 - key));
+        }
+        assert!(low.merges() > 10 && high.merges() > 10);
+        for key in 0..1_000 {
+            assert_eq!(low.insert(key, 1).await?, None);
+            assert_eq!(high.insert(1_000 + key, 2).await?, None);
+        }
+        for key in 0..1_000 {
+            assert_eq!(low.get(key).await?, Some(1));
+            assert_eq!(high.get(1_000 + key).await?, Some(2));
+        }
+        Ok::<(), timberline_remote::Error>(())
+    })
+    .unwrap();
+}
