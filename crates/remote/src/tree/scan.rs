@@ -209,3 +209,46 @@ impl Scan<'_> {
         }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use std::sync::Arc;
+
+    use super::*;
+    use crate::fabric::InProcess;
+    use crate::tree::{Layout, Options, load};
+
+    /// Two leaves are read at a time; the second is one with the first when its turn comes.
+    #[test]
+    fn a_leaf_that_was_merged_shows_no_record_twice() {
+        let pool = Arc::new(InProcess::new(1, 4 << 20).unwrap());
+        let loaded = load(pool.clone(), Layout::default(), []);
+        timberline_io::wait_for(loaded).unwrap();
+        let options = Options {
+            cache_bytes: 256 << 10,
+            ..Options::default()
+        };
+        let tree = timberline_io::wait_for(RemoteTree::open(pool, options)).unwrap();
+        let keys = 0..=29;
+        let leaf = |fences: RangeInclusive<u64>| LeafRecords {
+            records: fences.clone().map(|key| (key, key)).collect(),
+            fences,
+        };
+        for direction in [Direction::Up, Direction::Down] {
+            let mut scan = tree.scan_towards(direction, keys.clone()).unwrap();
+            let (first, rest) = match direction {
+                Direction::Up => (0..=9, 20..=29),
+                Direction::Down => (20..=29, 0..=9),
+            };
+            scan.take(&keys, leaf(first.clone()));
+            scan.take(&keys, leaf(*first.start().min(&10)..=*first.end().max(&19)));
+            scan.take(&keys, leaf(rest));
+            let mut shown: Vec<u64> = scan.records.iter().map(|record| record.0).collect();
+            if direction == Direction::Down {
+                shown.reverse();
+            }
+            assert_eq!(shown, (0..30).collect::<Vec<u64>>());
+            assert_eq!(scan.next_key(), None);
+        }
+    }
+}
