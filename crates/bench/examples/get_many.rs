@@ -8,8 +8,9 @@
 use std::hint::black_box;
 use std::process::ExitCode;
 
-use rustix::time::{ClockId, clock_gettime};
+use timberline_bench::Rounds;
 use timberline_bench::workload::{KeySpace, Rng, load_order};
+use timberline_placement::workers::thread_cpu_time;
 use timberline_tree::{Art, BTree, Masstree};
 
 /// Lookups of a form in a round.
@@ -20,18 +21,7 @@ const USAGE: &str = "usage: get_many [records] [rounds] [btree|art|masstree]..."
 
 /// Nanoseconds that this thread has run.
 fn now() -> f64 {
-    let time = clock_gettime(ClockId::ThreadCPUTime);
-    time.tv_sec as f64 * 1e9 + time.tv_nsec as f64
-}
-
-/// The least, the median and the most.
-fn spread(mut values: Vec<f64>) -> [f64; 3] {
-    values.sort_by(f64::total_cmp);
-    [
-        values[0],
-        values[values.len() / 2],
-        values[values.len() - 1],
-    ]
+    thread_cpu_time().as_secs_f64() * 1e9
 }
 
 /// Measures a map, and prints a line for each form.
@@ -65,8 +55,12 @@ macro_rules! measure {
         }
         for (keys_a_call, form) in FORMS.iter().zip(&times) {
             let ratios = times[0].iter().zip(form).map(|(get, many)| get / many);
-            let [_, ratio, _] = spread(ratios.collect());
-            let [least, median, most] = spread(form.clone());
+            let ratio = Rounds::new(&ratios.collect::<Vec<_>>()).median;
+            let Rounds {
+                median,
+                least,
+                most,
+            } = Rounds::new(form);
             println!(
                 "{} {keys_a_call:4} a call: {median:5.0} ns a key ({least:.0} to {most:.0}), \
                  get ÷ this {ratio:.2}",
