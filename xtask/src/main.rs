@@ -4,6 +4,7 @@
 //! and works when everything else does not. Exit status 0 is success, 1 a check that failed, 2 a
 //! malformed command line, or a machine that lacks a needed program.
 
+mod aarch64;
 mod answers;
 mod args;
 mod binaries;
@@ -30,8 +31,8 @@ const USAGE: &str = "\
 usage: cargo xtask <command>
 
   test [--all]         the gate: fmt, clippy, tidy, every test, docs
-      --all            also all features, the least Rust and aarch64 where toolchains are there, `seeded`, the loom
-                       models, `answers`, `browser`, `model` and `vm`
+      --all            also all features, the least Rust and aarch64 where toolchains are there, `aarch64`,
+                       `seeded`, the loom models, `answers`, `browser`, `model` and `vm`
       --callgrind      also `callgrind`, with a bar
   soak [flags]         every test over many seeds: together, alone, on one core, beside a load, with each SIMD search
       --seeds N        how many, default 10
@@ -61,6 +62,7 @@ usage: cargo xtask <command>
   sanitize [flags] [NAME] the tests under `address`, `thread` (sanitizers of the compiler) and `miri`, and a planted bug for
                        each; all, or those that are named
       --seeded-bugs-only  only that planted bugs are found
+  aarch64              tests of locks, memory and maps on an aarch64 that QEMU emulates (apt fetches it; nothing is installed)
   answers              what the server answers beside what Debian's redis-server does, byte for byte (apt fetches it; nothing is
                        installed)
   browser              the live view of `bench` in Chromium (apt fetches it; nothing is installed): what it shows, and that it changes
@@ -70,7 +72,7 @@ usage: cargo xtask <command>
       --count          which share of accesses goes to fast memory, by placement, counted by a plugin of QEMU
       --seeded-bugs    only that a program whose arenas aren't bound is found out";
 
-const COMMANDS: &str = "test, soak, seeded, peers, tidy, package, callgrind, model, fuzz, sanitize, answers, browser and vm";
+const COMMANDS: &str = "test, soak, seeded, peers, tidy, package, callgrind, model, fuzz, sanitize, aarch64, answers, browser and vm";
 /// For commands that take flags only.
 const NO_NAMES: &[&str] = &[];
 
@@ -124,6 +126,7 @@ fn dispatch(args: &[String]) -> Result<(), Failure> {
         "model" => model::run(root, flags),
         "fuzz" => fuzz::run(root, flags),
         "sanitize" => sanitize::run(root, flags),
+        "aarch64" => parse(&[]).and_then(|_| aarch64::run(root)),
         "answers" => parse(&[]).and_then(|_| answers::run(root)),
         "browser" => parse(&[]).and_then(|_| browser::run(root)),
         "vm" => vm::run(root, flags),

@@ -92,16 +92,9 @@ fn rust_version(manifest: &str) -> Option<&str> {
 
 /// Checks for a machine other than x86-64, if its standard library is there.
 pub fn aarch64(root: &Path) -> Outcome {
-    let toolchain = match Toolchain::ask(root) {
-        Ok(toolchain) => toolchain,
-        Err(why) => return Outcome::Skipped(why),
-    };
-    // From `lib/rustlib/HOST/lib` to its neighbour.
-    let all = toolchain.libraries.parent().and_then(Path::parent);
-    if !all.is_some_and(|all| all.join(OTHER).is_dir()) {
-        return Outcome::Skipped(format!(
-            "the toolchain has no standard library for {OTHER} (`rustup target add {OTHER}`)"
-        ));
+    let there = Toolchain::ask(root).and_then(|toolchain| toolchain.has_target(OTHER));
+    if let Err(why) = there {
+        return Outcome::Skipped(why);
     }
     let check = format!("check --offline --target {OTHER} {}", published());
     let mut check = exec::cargo(root, &check);

@@ -8,7 +8,9 @@ use std::path::Path;
 
 use crate::args::Args;
 use crate::step::{Step, run_all};
-use crate::{Failure, answers, binaries, browser, callgrind, exec, model, package, tidy, vm};
+use crate::{
+    Failure, aarch64, answers, binaries, browser, callgrind, exec, model, package, tidy, vm,
+};
 
 /// The package that the gate never compiles: it depends on many other maps.
 pub const PEERS: &str = "bench-peers";
@@ -68,6 +70,7 @@ fn steps(root: &Path, all: bool, callgrind: bool) -> Vec<Step<'_>> {
         Step::new("features", move || package::features(root)).only_if(all, ON_REQUEST),
         Step::new("msrv", move || package::msrv(root)).only_if(all, ON_REQUEST),
         Step::new("aarch64", move || package::aarch64(root)).only_if(all, ON_REQUEST),
+        Step::new("emulated", move || aarch64::run(root)).only_if(all, ON_REQUEST),
         Step::new("seeded", move || seeded(root)).only_if(all, ON_REQUEST),
         Step::new("loom", move || loom(root)).only_if(all, ON_REQUEST),
         Step::new("callgrind", move || callgrind::step(root)).only_if(
@@ -115,6 +118,7 @@ mod tests {
                 "features",
                 "msrv",
                 "aarch64",
+                "emulated",
                 "seeded",
                 "loom",
                 "callgrind",

@@ -55,6 +55,18 @@ impl Toolchain {
         }
     }
 
+    /// Whether the standard library of another target is installed. An error says what is missing.
+    pub fn has_target(&self, target: &str) -> Result<(), String> {
+        // From `lib/rustlib/HOST/lib` to its neighbour.
+        let all = self.libraries.parent().and_then(Path::parent);
+        match all.is_some_and(|all| all.join(target).is_dir()) {
+            true => Ok(()),
+            false => Err(format!(
+                "the toolchain has no standard library for {target} (`rustup target add {target}`)"
+            )),
+        }
+    }
+
     /// A library by its file's name.
     pub fn library(&self, is_it: impl Fn(&str) -> bool) -> Option<PathBuf> {
         let entries = self.libraries.read_dir().ok()?;
@@ -93,6 +105,9 @@ mod tests {
         );
         let missing = toolchain.has_runtime("nosan").unwrap_err();
         assert!(missing.contains("_rt.nosan.a"), "{missing}");
+        assert_eq!(toolchain.has_target(&toolchain.host), Ok(()));
+        let missing = toolchain.has_target("no-such-target").unwrap_err();
+        assert!(missing.contains("rustup target add no-such-target"));
     }
 
     #[test]
