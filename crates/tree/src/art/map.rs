@@ -15,8 +15,9 @@ use crate::store::Store;
 use crate::value::{Change, Loan, Represent};
 use crate::{Error, Key, Stats, Value};
 
-/// A concurrent ordered map from byte strings, whose nodes live across memory tiers and move by
-/// themselves: an adaptive radix tree.
+/// A concurrent ordered map from byte strings: an adaptive radix tree. In plain memory
+/// ([`new`](Map::new)), or in tiers between which its nodes move by themselves
+/// ([`builder`](Map::builder)).
 ///
 /// Keys are whatever is a [`Key`], up to [`MAX_KEY`](crate::MAX_KEY) bytes. One key may be the
 /// beginning of another. A point operation costs a node visit for each byte in which keys part, and

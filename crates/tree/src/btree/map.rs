@@ -20,7 +20,8 @@ use crate::store::Store;
 use crate::value::{Change, Loan, Represent};
 use crate::{Error, Value, WordKey};
 
-/// A concurrent ordered map whose nodes live across memory tiers and move by themselves: a B+tree.
+/// A concurrent ordered map: a B+tree. In plain memory ([`new`](Map::new)), or in tiers between
+/// which its nodes move by themselves ([`builder`](Map::builder)).
 ///
 /// Keys are whatever is a [`WordKey`]: integers, `char`, small tuples and arrays. Nodes have
 /// `32 + 8 × WORDS` bytes, a power of two ([`NODE_256`](super::NODE_256) …

@@ -79,8 +79,8 @@ impl<T: Core<K, V>, K: Key + ?Sized, V: Value> Map<T, K, V> {
 
     /// Removes the records for which `keep` returns false. O(n), beside other threads: a record is
     /// removed with the value that `keep` refused last, and one that is inserted meanwhile is
-    /// looked at or not. `keep` is called without a lock, more than once for a record that it
-    /// refuses.
+    /// looked at or not. `keep` is called without a lock, and more than once for a record that it
+    /// refuses; it may use the map.
     ///
     /// ```
     /// let map: timberline::BTree<i32, u8> = [(1, 1), (2, 2), (3, 3)].into();

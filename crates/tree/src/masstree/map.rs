@@ -14,8 +14,9 @@ use crate::store::Store;
 use crate::value::{Change, Loan, Represent};
 use crate::{Error, Stats, Value};
 
-/// A concurrent ordered map from byte strings, whose nodes live across memory tiers and move by
-/// themselves: a trie of B+trees, for keys that begin alike.
+/// A concurrent ordered map from byte strings: a trie of B+trees, for keys that begin alike. In
+/// plain memory ([`new`](Map::new)), or in tiers between which its nodes move by themselves
+/// ([`builder`](Map::builder)).
 ///
 /// Keys are whatever is a [`Key`](crate::Key), up to [`MAX_KEY`](crate::MAX_KEY) bytes. Nodes have
 /// `32 + 8 × WORDS` bytes, a power of two from 128 to 4,096. Its methods are those of [`Map`].
