@@ -1,11 +1,14 @@
 //! A backup is the store at one moment, whatever goes on meanwhile; a part of one is no store.
 
+mod opened;
+
 use std::cell::{Cell, RefCell};
 use std::collections::BTreeMap;
 use std::path::Path;
 
 use fastrand::Rng;
-use timberline_io::{Disk, Driver, Faults, Simulation};
+use opened::{pause, simulated, with_store_in};
+use timberline_io::{Disk, Faults};
 use timberline_store::{Batch, Durability, Error, Options, Store, join};
 
 type Model = BTreeMap<Vec<u8>, Vec<u8>>;
@@ -21,24 +24,9 @@ fn options() -> Options {
     }
 }
 
-fn simulated(seed: u64) -> (Simulation, Disk, Driver) {
-    let simulation = Simulation::new(seed);
-    let (disk, driver) = Disk::simulated(&simulation);
-    (simulation, disk, driver)
-}
-
 /// Runs work on the store in a folder, which is opened before and closed after it.
 async fn with_store<T>(disk: &Disk, folder: &str, work: impl AsyncFnOnce(&Store) -> T) -> T {
-    let opened = Store::open_on(disk, Path::new(folder), options()).await;
-    let (store, _) = opened.expect("it opens");
-    let work = async {
-        let result = work(&store).await;
-        store.close();
-        result
-    };
-    let (result, maintained) = join(work, store.maintain()).await;
-    maintained.expect("nothing fails");
-    result
+    with_store_in(folder, disk, options(), work).await
 }
 
 async fn content(store: &Store) -> Model {
@@ -66,19 +54,6 @@ async fn change(store: &Store, rng: &mut Rng, model: &mut Model) {
         }
     }
     store.write(&batch).await.expect("there is space");
-}
-
-/// Gives others a turn.
-async fn pause() {
-    let mut is_first = true;
-    std::future::poll_fn(|context| {
-        if std::mem::take(&mut is_first) {
-            context.waker().wake_by_ref();
-            return std::task::Poll::Pending;
-        }
-        std::task::Poll::Ready(())
-    })
-    .await;
 }
 
 #[test]

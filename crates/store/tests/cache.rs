@@ -1,9 +1,9 @@
 //! The cache of values: it spares reads, keeps to its bound, and is never stale.
 
-use std::path::Path;
+mod opened;
 
 use timberline_io::{Disk, Simulation};
-use timberline_store::{Durability, Error, Options, Store, join};
+use timberline_store::{Durability, Error, Options, Store};
 
 const RECORDS: u32 = 200;
 
@@ -19,17 +19,7 @@ async fn with_store(disk: &Disk, cache_bytes: u64, work: impl AsyncFnOnce(&Store
         cache_bytes,
         ..Options::default()
     };
-    with(disk, options, work).await;
-}
-
-async fn with(disk: &Disk, options: Options, work: impl AsyncFnOnce(&Store)) {
-    let opened = Store::open_on(disk, Path::new("store"), options).await;
-    let (store, _) = opened.expect("it opens");
-    let work = async {
-        work(&store).await;
-        store.close();
-    };
-    join(work, store.maintain()).await.1.expect("nothing fails");
+    opened::with_store(disk, options, work).await;
 }
 
 async fn load(store: &Store, round: u8) {
@@ -171,7 +161,7 @@ fn index_and_cache_share_the_memory() {
         ..Options::default()
     };
     let key = |nth: u32| [nth.to_be_bytes(); 250].concat();
-    driver.block_on(with(&disk, options, async |store| {
+    driver.block_on(opened::with_store(&disk, options, async |store| {
         let mut cached = 0;
         let full = loop_until_refused(store, key, &mut cached, memory - buffers).await;
         let stats = store.stats();

@@ -1,9 +1,12 @@
 //! A store that is a cache takes puts when it is full: its oldest records go, those in use stay,
 //! and what is gone stays gone.
 
+mod opened;
+
 use std::collections::HashSet;
 use std::path::Path;
 
+use opened::with_store;
 use timberline_io::{Disk, Faults, Simulation};
 use timberline_store::{Durability, Error, Options, Store, join};
 
@@ -29,19 +32,6 @@ fn key(nth: u32) -> [u8; 4] {
 
 fn value(nth: u32, round: u32) -> Vec<u8> {
     [nth, round].map(u32::to_be_bytes).concat().repeat(125)
-}
-
-async fn with_store<T>(disk: &Disk, options: Options, work: impl AsyncFnOnce(&Store) -> T) -> T {
-    let opened = Store::open_on(disk, Path::new("store"), options).await;
-    let (store, _) = opened.expect("it opens");
-    let work = async {
-        let result = work(&store).await;
-        store.close();
-        result
-    };
-    let (result, maintained) = join(work, store.maintain()).await;
-    maintained.expect("nothing fails");
-    result
 }
 
 #[test]

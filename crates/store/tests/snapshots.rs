@@ -1,18 +1,18 @@
 //! Snapshots: whatever goes on meanwhile, they show the records of their moment, and what they hold
 //! is bounded.
 
+mod opened;
+
 use std::cell::Cell;
 use std::collections::{BTreeMap, VecDeque};
 use std::ops::Bound;
-use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::SeqCst};
 
 use fastrand::Rng;
+use opened::{Folder, pause, with_store};
 use timberline_io::{Disk, Simulation};
-use timberline_store::{
-    Batch, Clock, Durability, Error, Expiry, Options, Scan, Snapshot, Store, join,
-};
+use timberline_store::{Batch, Clock, Durability, Error, Expiry, Options, Scan, Snapshot, Store};
 
 type Record = (Vec<u8>, Vec<u8>);
 type Model = BTreeMap<Vec<u8>, Vec<u8>>;
@@ -32,50 +32,8 @@ fn options() -> Options {
     }
 }
 
-/// A folder on this machine's disk, which is removed at the end.
-struct Folder(PathBuf);
-
-impl Folder {
-    fn new(name: &str) -> Folder {
-        let name = format!("timberline-snapshots-{name}-{}", std::process::id());
-        let folder = Folder(std::env::temp_dir().join(name));
-        let _ = std::fs::remove_dir_all(&folder.0);
-        folder
-    }
-}
-
-impl Drop for Folder {
-    fn drop(&mut self) {
-        let _ = std::fs::remove_dir_all(&self.0);
-    }
-}
-
 fn key(number: u32) -> Vec<u8> {
     format!("key {number}").into_bytes()
-}
-
-/// Runs work on a store that is opened before and closed after it.
-async fn with_store(disk: &Disk, options: Options, work: impl AsyncFnOnce(&Store)) {
-    let opened = Store::open_on(disk, Path::new("store"), options).await;
-    let (store, _) = opened.expect("it opens");
-    let work = async {
-        work(&store).await;
-        store.close();
-    };
-    join(work, store.maintain()).await.1.expect("nothing fails");
-}
-
-/// Gives others a turn.
-async fn pause() {
-    let mut is_first = true;
-    std::future::poll_fn(|context| {
-        if std::mem::take(&mut is_first) {
-            context.waker().wake_by_ref();
-            return std::task::Poll::Pending;
-        }
-        std::task::Poll::Ready(())
-    })
-    .await;
 }
 
 async fn step(scan: &mut Scan, from_back: bool) -> Option<Record> {
@@ -391,7 +349,7 @@ fn no_put_is_refused_for_a_snapshot() {
 /// One key changes all the time: a snapshot has one value of it.
 #[test]
 fn a_value_stays_beside_threads() {
-    let folder = Folder::new("hot");
+    let folder = Folder::new();
     let (store, _) = Store::open(&folder.0, options()).expect("it opens");
     let is_over = AtomicBool::new(false);
     std::thread::scope(|scope| {
@@ -422,7 +380,7 @@ fn a_value_stays_beside_threads() {
 /// Each writer moves amounts among keys of its own; every snapshot has the same total.
 #[test]
 fn batches_are_whole_beside_threads() {
-    let folder = Folder::new("batches");
+    let folder = Folder::new();
     let (store, _) = Store::open(&folder.0, options()).expect("it opens");
     let (writers, accounts) = (3u8, 100u8);
     let value = |amount: u64| [&amount.to_le_bytes()[..], &[0; 400]].concat();

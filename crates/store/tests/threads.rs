@@ -1,28 +1,13 @@
 //! Stores with threads of their own, on this machine's disk.
 
-use std::path::{Path, PathBuf};
+mod opened;
+
+use std::path::Path;
 use std::time::Duration;
 
+use opened::Folder;
 use timberline_io::wait_for;
 use timberline_store::{Batch, Durability, Error, Expiry, Options, Store};
-
-/// A folder that is removed at the end.
-struct Folder(PathBuf);
-
-impl Folder {
-    fn new(name: &str) -> Folder {
-        let name = format!("timberline-store-{name}-{}", std::process::id());
-        let folder = Folder(std::env::temp_dir().join(name));
-        let _ = std::fs::remove_dir_all(&folder.0);
-        folder
-    }
-}
-
-impl Drop for Folder {
-    fn drop(&mut self) {
-        let _ = std::fs::remove_dir_all(&self.0);
-    }
-}
 
 fn options(durability: Durability) -> Options {
     Options {
@@ -41,7 +26,7 @@ fn open(folder: &Path, durability: Durability) -> Store {
 
 #[test]
 fn threads_that_wait_do_all_that_futures_do() {
-    let folder = Folder::new("waits");
+    let folder = Folder::new();
     let store = open(&folder.0, Durability::Each);
     std::thread::scope(|scope| {
         for thread in 0..4u8 {
@@ -76,7 +61,7 @@ fn threads_that_wait_do_all_that_futures_do() {
 
 #[test]
 fn dropping_the_last_clone_keeps_what_was_written() {
-    let folder = Folder::new("drop");
+    let folder = Folder::new();
     {
         let store = open(&folder.0, Durability::None);
         let clone = store.clone();
@@ -92,7 +77,7 @@ fn dropping_the_last_clone_keeps_what_was_written() {
 
 #[test]
 fn a_stopped_store_can_be_read() {
-    let folder = Folder::new("stop");
+    let folder = Folder::new();
     let store = open(&folder.0, Durability::None);
     let clone = store.clone();
     store.blocking().put(b"key", b"value").expect("it is put");
@@ -106,7 +91,7 @@ fn a_stopped_store_can_be_read() {
 
 #[test]
 fn records_expire_by_the_systems_clock() {
-    let folder = Folder::new("expiry");
+    let folder = Folder::new();
     let store = open(&folder.0, Durability::Interval(Duration::from_millis(1)));
     let blocking = store.blocking();
     let day = Expiry::After(Duration::from_secs(24 * 60 * 60));
@@ -137,7 +122,7 @@ fn records_expire_by_the_systems_clock() {
 /// A copy of the files is what a crash would leave, at the least.
 #[test]
 fn an_interval_brings_writes_to_the_disk_by_itself() {
-    let (folder, copy) = (Folder::new("interval"), Folder::new("interval-copy"));
+    let (folder, copy) = (Folder::new(), Folder::new());
     let store = open(&folder.0, Durability::Interval(Duration::from_millis(1)));
     store.blocking().put(b"key", b"value").expect("it is put");
     loop {
