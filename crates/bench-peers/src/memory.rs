@@ -9,21 +9,9 @@ use std::ptr;
 
 use clap::ValueEnum;
 use serde::{Deserialize, Serialize};
-use timberline_tier::{Arenas, ArenasConfig, MAX_SLOT, TierId};
 
 #[global_allocator]
 static ALLOCATOR: tikv_jemallocator::Jemalloc = tikv_jemallocator::Jemalloc;
-
-/// Takes as much memory as this, and gives it back to the kernel, which gives it out again next.
-/// Where the kernel is a virtual machine's, memory that it has not used lately is the host's, and
-/// its first touch takes many times the rest of a load. If there is not that much, takes what there
-/// is.
-pub fn have_ready(bytes: usize) {
-    let Ok(arenas) = Arenas::new(&ArenasConfig::one_tier(bytes)) else {
-        return;
-    };
-    while arenas.allocate(TierId::FAST, MAX_SLOT).is_ok() {}
-}
 
 /// The size of the pages that everybody's memory asks for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize, ValueEnum)]

@@ -14,13 +14,14 @@ use std::time::{Duration, Instant};
 
 use hdrhistogram::Histogram;
 use serde::{Deserialize, Serialize};
+use timberline_bench::have_ready;
 use timberline_bench::report::{latencies, percentiles};
 use timberline_bench::workload::{KeySpace, Op, load_order};
 
 use crate::check::check;
 use crate::index::{Index, Setting};
 use crate::keys::{Block, Keys, scatter};
-use crate::memory::{Resident, have_ready};
+use crate::memory::Resident;
 use crate::rows::workload;
 
 /// Requests prepared at once.

@@ -5,9 +5,12 @@
 //! uniform lookups in each form in turn, in the thread's CPU time; the output shows the median of
 //! the rounds with the least and the most, and the median of the rounds' ratios. Times are noisy.
 
+mod args;
+
 use std::hint::black_box;
 use std::process::ExitCode;
 
+use args::Args;
 use timberline_bench::Rounds;
 use timberline_bench::workload::{KeySpace, Rng, load_order};
 use timberline_placement::workers::thread_cpu_time;
@@ -71,23 +74,15 @@ macro_rules! measure {
 }
 
 fn main() -> ExitCode {
-    let args: Vec<String> = std::env::args().skip(1).collect();
-    let number = |at: usize, default: u64| args.get(at).map_or(Ok(default), |text| text.parse());
-    let (Ok(records @ 1..), Ok(rounds @ 1..)) = (number(0, 10_000_000), number(1, 21)) else {
+    let Some(args) = Args::parse(10_000_000, 21) else {
         eprintln!("{USAGE}");
         return ExitCode::from(2);
     };
-    let all = ["btree", "art", "masstree"].map(String::from);
-    let maps = args.get(2..).filter(|maps| !maps.is_empty());
-    for map in maps.unwrap_or(&all) {
-        match map.as_str() {
-            "btree" => measure!(BTree<u64, u64>, map, records, rounds),
-            "art" => measure!(Art<u64, u64>, map, records, rounds),
-            "masstree" => measure!(Masstree<u64, u64>, map, records, rounds),
-            _ => {
-                eprintln!("{USAGE}");
-                return ExitCode::from(2);
-            }
+    for map in args.maps {
+        match map {
+            "btree" => measure!(BTree<u64, u64>, map, args.records, args.rounds),
+            "art" => measure!(Art<u64, u64>, map, args.records, args.rounds),
+            _ => measure!(Masstree<u64, u64>, map, args.records, args.rounds),
         }
     }
     ExitCode::SUCCESS

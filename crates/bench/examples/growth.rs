@@ -6,30 +6,26 @@
 //! Times are the thread's CPU time with the kernel's part, and noisy; the output shows medians of
 //! the rounds with the least and the most.
 
+mod args;
+
 use std::process::ExitCode;
 use std::sync::Arc;
 
-use timberline_bench::Rounds;
+use args::Args;
 use timberline_bench::workload::{KeySpace, load_order};
+use timberline_bench::{Rounds, have_ready};
 use timberline_placement::AllFast;
 use timberline_placement::workers::thread_cpu_time;
-use timberline_tier::{Arenas, ArenasConfig, MAX_SLOT, Native, TierId};
+use timberline_tier::{Arenas, ArenasConfig, Native};
 use timberline_tree::{Art, BTree, Masstree};
 
 /// Memory for each record, bytes: more than any of the maps takes.
 const RECORD: usize = 80;
 const USAGE: &str = "usage: growth [records] [rounds] [btree|art|masstree]...";
 
-fn arenas_for(records: u64) -> Arenas {
-    let config = ArenasConfig::one_tier(records as usize * RECORD);
-    Arenas::new(&config).expect("addresses")
-}
-
-/// Takes memory from the kernel and gives it back: the first touch of a virtual machine's memory
-/// may cost more than all inserts.
-fn have_ready(records: u64) {
-    let arenas = arenas_for(records);
-    while arenas.allocate(TierId::FAST, MAX_SLOT).is_ok() {}
+/// Memory for a map of so many records.
+fn bytes(records: u64) -> usize {
+    records as usize * RECORD
 }
 
 /// Measures a kind of map, and prints a line.
@@ -45,10 +41,11 @@ macro_rules! measure {
         };
         let (mut grown, mut made) = (Vec::new(), Vec::new());
         for _ in 0..$rounds {
-            have_ready($records);
+            have_ready(bytes($records));
             grown.push(load(<$map>::new()));
-            have_ready($records);
-            let memory = Native(arenas_for($records));
+            have_ready(bytes($records));
+            let config = ArenasConfig::one_tier(bytes($records));
+            let memory = Native(Arenas::new(&config).expect("addresses"));
             made.push(load(
                 <$map>::in_memory(memory, Arc::new(AllFast)).expect("memory"),
             ));
@@ -68,23 +65,15 @@ macro_rules! measure {
 }
 
 fn main() -> ExitCode {
-    let args: Vec<String> = std::env::args().skip(1).collect();
-    let number = |at: usize, default: u64| args.get(at).map_or(Ok(default), |text| text.parse());
-    let (Ok(records @ 1..), Ok(rounds @ 1..)) = (number(0, 20_000_000), number(1, 5)) else {
+    let Some(args) = Args::parse(20_000_000, 5) else {
         eprintln!("{USAGE}");
         return ExitCode::from(2);
     };
-    let all = ["btree", "art", "masstree"].map(String::from);
-    let maps = args.get(2..).filter(|maps| !maps.is_empty());
-    for map in maps.unwrap_or(&all) {
-        match map.as_str() {
-            "btree" => measure!(BTree<u64, u64>, map, records, rounds),
-            "art" => measure!(Art<u64, u64>, map, records, rounds),
-            "masstree" => measure!(Masstree<u64, u64>, map, records, rounds),
-            _ => {
-                eprintln!("{USAGE}");
-                return ExitCode::from(2);
-            }
+    for map in args.maps {
+        match map {
+            "btree" => measure!(BTree<u64, u64>, map, args.records, args.rounds),
+            "art" => measure!(Art<u64, u64>, map, args.records, args.rounds),
+            _ => measure!(Masstree<u64, u64>, map, args.records, args.rounds),
         }
     }
     ExitCode::SUCCESS

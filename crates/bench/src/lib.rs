@@ -11,6 +11,7 @@ pub mod live;
 pub mod micro;
 mod names;
 mod page;
+mod ready;
 pub mod remote;
 pub mod report;
 mod rounds;
@@ -21,4 +22,5 @@ pub mod trace;
 pub mod workload;
 
 pub use bad_input::BadInput;
+pub use ready::have_ready;
 pub use rounds::Rounds;
