@@ -194,6 +194,7 @@ impl Inner {
         record: Record<'_>,
         oldest: u64,
     ) -> Result<(), Error> {
+        self.approach(record.key).await;
         loop {
             let changes = {
                 let _stripe = self.stripe(record.key);

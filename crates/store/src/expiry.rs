@@ -208,7 +208,7 @@ impl Inner {
                 let location = self.locate(&key);
                 if location.is_some_and(|it| it.expires() && self.deadlines.get(&key) == at) {
                     let mut state = self.log.lock();
-                    self.moments.note(&self.index, &self.log, &key);
+                    self.moments.note(&*self.index, &self.log, &key);
                     let word = self.index.remove(&key);
                     self.changed(&key, word, None);
                     state.expired += 1;

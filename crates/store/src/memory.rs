@@ -14,8 +14,7 @@ const MAX_WINDOW: u64 = 256 << 20;
 impl Inner {
     /// Bytes that the index takes, with the times at which keys expire.
     pub fn index_bytes(&self) -> u64 {
-        let (fast, slow) = self.index.committed();
-        (fast + slow) as u64 + self.deadlines.bytes()
+        self.index.bytes() + self.deadlines.bytes()
     }
 
     /// Whether the index has all the memory that it may. As it grows, the cache shrinks, and then

@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use crate::head::UNFLUSHED;
 use crate::location::MAX_SEGMENT;
-use crate::{Clock, Error};
+use crate::{Clock, Error, IndexMemory};
 
 /// Bytes of memory for what is on its way to the disk: heads, which grow by doubling, and a copy of
 /// one that is written.
@@ -33,6 +33,8 @@ pub struct Options {
     /// The most bytes of all segments together; at least eight segments. Checkpoints of the index
     /// come on top: 12 bytes a key, 20 if it expires, and its own; twice while one is written.
     pub capacity: u64,
+    /// The memory of the index.
+    pub index: IndexMemory,
     /// Bytes of memory for values that were read or written and may be wanted again; 0 keeps none.
     pub cache_bytes: u64,
     /// The most bytes of memory for all that the store keeps: index, snapshots, cached values, and
@@ -56,14 +58,15 @@ pub struct Options {
 }
 
 impl Default for Options {
-    /// Durable each, segments of 64 MiB, as much space as the disk has, a cache of 64 MiB, no limit
-    /// of memory, no eviction, past the page cache, for snapshots 64 MiB of memory and 1 GiB on the
-    /// disk, the system's clock.
+    /// Durable each, segments of 64 MiB, as much space as the disk has, the index in plain memory,
+    /// a cache of 64 MiB, no limit of memory, no eviction, past the page cache, for snapshots 64
+    /// MiB of memory and 1 GiB on the disk, the system's clock.
     fn default() -> Options {
         Options {
             durability: Durability::Each,
             segment_bytes: 64 << 20,
             capacity: u64::MAX,
+            index: IndexMemory::default(),
             cache_bytes: 64 << 20,
             memory_bytes: u64::MAX,
             evict: false,

@@ -21,7 +21,7 @@ pub(crate) struct Found {
 impl Inner {
     /// A key's record, unless it expired.
     pub async fn find(&self, key: &[u8]) -> Result<Option<Found>, Error> {
-        while let Some(location) = self.locate(key) {
+        while let Some(location) = self.locate_async(key).await {
             if let Some(found) = self.read(location, key).await? {
                 return Ok(Some(found).filter(|it| self.counts(it.expires)));
             }

@@ -12,12 +12,12 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use timberline_io::{BLOCK, Buffer, Disk, Lock, Mode};
-use timberline_tree::Art;
 
 use crate::checkpoint::{self, Loaded};
 use crate::cleaning::Records;
 use crate::deadlines::Deadlines;
 use crate::first_bytes::FirstBytes;
+use crate::index::Index;
 use crate::location::{Location, SegmentId};
 use crate::log::{Log, State};
 use crate::record::{Kind, NEVER};
@@ -48,7 +48,7 @@ pub(crate) struct Recovered {
     pub store: u64,
     pub lock: Lock,
     pub log: Log,
-    pub index: Art<[u8], u64>,
+    pub index: Box<dyn Index>,
     pub deadlines: Deadlines,
     pub first_bytes: FirstBytes,
     pub report: Report,

@@ -75,7 +75,7 @@ impl View {
 impl Store {
     /// The records whose keys lie within bounds. It reads up to 16 records ahead.
     pub fn range(&self, bounds: impl KeyRange<[u8]>) -> Scan {
-        self.scan(self.inner.index.range(bounds))
+        self.scan(self.inner.index.range(bounds.low(), bounds.high()))
     }
 
     /// The records whose keys begin so.
@@ -88,7 +88,10 @@ impl Store {
         &self,
         bounds: impl KeyRange<[u8]>,
     ) -> Box<dyn DoubleEndedIterator<Item = Vec<u8>> + Send> {
-        let (store, keys) = (Arc::clone(&self.inner), self.inner.index.range(bounds));
+        let (store, keys) = (
+            Arc::clone(&self.inner),
+            self.inner.index.range(bounds.low(), bounds.high()),
+        );
         let is_there = move |key: &[u8], word| {
             let may_be_over = Location::from_word(word).expires();
             word != PENDING && (!may_be_over || store.present(key).is_some())

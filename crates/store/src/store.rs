@@ -6,11 +6,11 @@ use std::sync::{Arc, Mutex, MutexGuard};
 
 use smallvec::SmallVec;
 use timberline_io::{Disk, Lock};
-use timberline_tree::Art;
 
 use crate::cache::Values;
 use crate::deadlines::Deadlines;
 use crate::first_bytes::FirstBytes;
+use crate::index::Index;
 use crate::location::Location;
 use crate::log::{Log, NewRecord};
 use crate::record::NEVER;
@@ -40,7 +40,7 @@ pub(crate) struct Inner {
     pub id: u64,
     pub log: Log,
     /// Where each key's record lies: a [`Location`], or [`PENDING`].
-    pub index: Art<[u8], u64>,
+    pub index: Box<dyn Index>,
     /// When keys expire. Changes with the index.
     pub deadlines: Deadlines,
     /// Those of snapshots that are open.
@@ -266,6 +266,24 @@ impl Inner {
     pub fn locate(&self, key: &[u8]) -> Option<Location> {
         let word = self.index.get(key).filter(|&word| word != PENDING)?;
         Some(Location::from_word(word))
+    }
+
+    /// The same. Where the index is in slow memory, other operations go on meanwhile.
+    pub async fn locate_async(&self, key: &[u8]) -> Option<Location> {
+        if !self.index.is_tiered() {
+            return self.locate(key);
+        }
+        let word = self.index.get_async(key).await;
+        word.filter(|&word| word != PENDING)
+            .map(Location::from_word)
+    }
+
+    /// Has a key's path through a slow index read while other operations go on, for those who will
+    /// look at it with locks held.
+    pub async fn approach(&self, key: &[u8]) {
+        if self.index.is_tiered() {
+            self.index.get_async(key).await;
+        }
     }
 
     /// What the index has for some keys. Their paths through it are read at the same time.

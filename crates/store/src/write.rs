@@ -36,6 +36,10 @@ impl Inner {
         entries: &[NewRecord<'_>],
         allowed: impl Fn(&Inner) -> bool,
     ) -> Result<Option<u64>, Error> {
+        // The paths of several are read at the same time anyway.
+        if let [entry] = entries {
+            self.approach(entry.key).await;
+        }
         loop {
             match self.try_append(entries, &allowed)? {
                 Some(Appended::At(sequence)) => return Ok(Some(sequence)),
@@ -94,7 +98,7 @@ impl Inner {
         let appended = reserved.and_then(|()| {
             let fresh = |entry: &NewRecord| self.is_fresh(entry);
             self.log.append(entries, fresh, |entry, location| {
-                self.moments.note(&self.index, &self.log, entry.key);
+                self.moments.note(&*self.index, &self.log, entry.key);
                 let is_put = entry.kind == Kind::Put;
                 let word = location.to_word();
                 let old = match entry.kind {
@@ -117,7 +121,7 @@ impl Inner {
             }
         } else if is_batch {
             for entry in entries.iter().filter(|it| it.kind == Kind::Delete) {
-                self.index.remove_if(entry.key, |word| word == PENDING);
+                self.index.remove_if(entry.key, PENDING);
             }
         }
         times.extend(timed.map(|it| (it.expires, it.key)));

@@ -2,6 +2,8 @@
 //! afterwards, and everything that is there ends at one operation. Half of the records expire, by a
 //! clock that the test moves.
 
+mod opened;
+
 use std::cell::Cell;
 use std::collections::BTreeMap;
 use std::ops::Bound;
@@ -11,7 +13,9 @@ use std::sync::atomic::{AtomicU64, Ordering::SeqCst};
 
 use fastrand::Rng;
 use timberline_io::{Disk, Faults, Simulation};
-use timberline_store::{Batch, Clock, Durability, Error, Expiry, Options, Store, join};
+use timberline_store::{
+    Batch, Clock, Durability, Error, Expiry, IndexMemory, Options, Store, join,
+};
 
 /// All records, expired ones too: a value, and when it expires.
 type Model = BTreeMap<Vec<u8>, (Vec<u8>, u64)>;
@@ -21,8 +25,13 @@ const NEVER: u64 = u64::MAX;
 /// Writes that take effect together.
 type Change = Vec<(Vec<u8>, Option<(Vec<u8>, u64)>)>;
 
-fn options(durability: Durability, now: &Arc<AtomicU64>) -> Options {
+/// `is_tiered`: whether lookups in the index give others a turn at each node.
+fn options(durability: Durability, now: &Arc<AtomicU64>, is_tiered: bool) -> Options {
     Options {
+        index: match is_tiered {
+            true => opened::two_tiers(),
+            false => IndexMemory::default(),
+        },
         clock: Clock::Program(Arc::clone(now)),
         snapshot_memory: u64::MAX,
         snapshot_space: u64::MAX,
@@ -200,8 +209,9 @@ fn generation(
     let (disk, mut driver) = Disk::simulated(simulation);
     let mut states = Vec::new();
     let (durable, is_closed) = (Cell::new(0), Cell::new(false));
+    let options = options(durability, clock, rng.bool());
     driver.block_on(async {
-        let (store, report) = Store::open_on(&disk, Path::new("store"), options(durability, clock))
+        let (store, report) = Store::open_on(&disk, Path::new("store"), options)
             .await
             .expect("it opens");
         assert_eq!(report.damaged, []);

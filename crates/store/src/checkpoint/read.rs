@@ -4,21 +4,20 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use timberline_io::{BLOCK, Buffer, Disk, File, Mode};
-use timberline_tree::Art;
 
 use super::page::{Kind, Origin, PAGE, Page, u64_at};
 use super::{Covered, number_of, path};
 use crate::deadlines::Deadlines;
 use crate::first_bytes::FirstBytes;
+use crate::index::Index;
 use crate::location::{Location, SegmentId};
 use crate::record::NEVER;
 use crate::segment::Segment;
-use crate::{Error, Options};
+use crate::{Error, IndexMemory, Options};
 
 /// A checkpoint in memory. Without one: nothing.
-#[derive(Default)]
 pub(crate) struct Loaded {
-    pub index: Art<[u8], u64>,
+    pub index: Box<dyn Index>,
     pub deadlines: Deadlines,
     pub first_bytes: FirstBytes,
     /// Ascending by number.
@@ -29,6 +28,18 @@ pub(crate) struct Loaded {
 }
 
 impl Loaded {
+    /// Nothing, with an index in this memory.
+    fn nothing(memory: &IndexMemory) -> Result<Loaded, Error> {
+        Ok(Loaded {
+            index: memory.make()?,
+            deadlines: Deadlines::default(),
+            first_bytes: FirstBytes::default(),
+            covered: Vec::new(),
+            sequence: 0,
+            refused: Vec::new(),
+        })
+    }
+
     /// What it knows of a segment.
     pub fn covered(&self, id: SegmentId) -> Option<Covered> {
         let at = self.covered.binary_search_by_key(&id, |it| it.id).ok()?;
@@ -54,7 +65,7 @@ pub(crate) async fn load<'a>(
         let mut loading = Loading {
             segment: &segment,
             now: options.clock.now(),
-            loaded: Loaded::default(),
+            loaded: Loaded::nothing(&options.index)?,
         };
         match loading.read(disk, &path, number, store, options).await {
             Ok(()) => {
@@ -75,7 +86,7 @@ pub(crate) async fn load<'a>(
     }
     Ok(Loaded {
         refused,
-        ..Loaded::default()
+        ..Loaded::nothing(&options.index)?
     })
 }
 

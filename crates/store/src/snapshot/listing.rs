@@ -30,7 +30,7 @@ impl Listing {
     /// Looks at the next keys from one end, of which none are known, until there is one.
     fn read(&mut self, way: Way) -> Result<(), Error> {
         while let Some((low, high)) = self.unread.take() {
-            let index = &self.open.store.inner.index;
+            let index = &*self.open.store.inner.index;
             let (entries, last) = self.open.moment.list(index, way, (&low, &high))?;
             self.unread = last.map(|last| match way {
                 Way::Up => (Bound::Excluded(last), high),

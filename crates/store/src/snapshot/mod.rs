@@ -105,7 +105,7 @@ impl Snapshot {
 impl Open {
     /// Where a key's record lies; `None` if the key had none.
     fn word(&self, key: &[u8]) -> Result<Option<u64>, Error> {
-        self.moment.word(&self.store.inner.index, key)
+        self.moment.word(&*self.store.inner.index, key)
     }
 
     /// The record of a key, which was listed with this word.

@@ -7,6 +7,7 @@ use std::sync::{Arc, PoisonError, RwLock};
 use timberline_tree::Art;
 
 use crate::Error;
+use crate::index::Index;
 use crate::location::{Location, SegmentId};
 use crate::segment::Segment;
 use crate::store::PENDING;
@@ -18,6 +19,10 @@ const BATCH: usize = 64;
 pub type Entry = (Vec<u8>, u64);
 /// Where keys begin or end.
 pub type End = Bound<Vec<u8>>;
+
+fn as_slice(end: &End) -> Bound<&[u8]> {
+    end.as_ref().map(Vec::as_slice)
+}
 
 /// From which end keys are listed.
 #[derive(Clone, Copy, PartialEq, Eq)]
@@ -78,7 +83,7 @@ impl Moment {
     }
 
     /// A key's word at the moment, or that of the same record where it lies now.
-    pub fn word(&self, index: &Art<[u8], u64>, key: &[u8]) -> Result<Option<u64>, Error> {
+    pub fn word(&self, index: &dyn Index, key: &[u8]) -> Result<Option<u64>, Error> {
         let word = self.with_noted(|noted| {
             // In this order.
             let now = index.get(key);
@@ -92,12 +97,12 @@ impl Moment {
     /// the last key that was looked at, unless that were all.
     pub fn list(
         &self,
-        index: &Art<[u8], u64>,
+        index: &dyn Index,
         way: Way,
         (low, high): (&End, &End),
     ) -> Result<(Vec<Entry>, Option<Vec<u8>>), Error> {
-        let some = |map: &Art<[u8], u64>| -> Vec<Entry> {
-            let range = map.range((low.clone(), high.clone()));
+        let some = |map: &dyn Index| -> Vec<Entry> {
+            let range = map.range(as_slice(low), as_slice(high));
             match way {
                 Way::Up => range.take(BATCH).collect(),
                 Way::Down => range.rev().take(BATCH).collect(),

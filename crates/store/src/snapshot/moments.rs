@@ -4,9 +4,8 @@ use std::collections::BTreeSet;
 use std::sync::atomic::{AtomicUsize, Ordering::SeqCst};
 use std::sync::{Arc, Mutex, PoisonError, RwLock};
 
-use timberline_tree::Art;
-
 use super::moment::Moment;
+use crate::index::Index;
 use crate::location::SegmentId;
 use crate::log::Log;
 use crate::store::PENDING;
@@ -40,7 +39,7 @@ impl Moments {
     }
 
     /// The index is about to change this key. The caller has the log's lock.
-    pub fn note(&self, index: &Art<[u8], u64>, log: &Log, key: &[u8]) {
+    pub fn note(&self, index: &dyn Index, log: &Log, key: &[u8]) {
         if self.len() == 0 {
             return;
         }

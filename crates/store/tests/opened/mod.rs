@@ -6,7 +6,8 @@ use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 
 use timberline_io::{Disk, Driver, Simulation};
-use timberline_store::{Options, Store, join};
+use timberline_store::{IndexMemory, Options, Store, join};
+use timberline_tree::Art;
 
 /// A folder of one test on this machine's disk, which is removed at the end.
 pub struct Folder(pub PathBuf);
@@ -32,6 +33,14 @@ pub fn simulated(seed: u64) -> (Simulation, Disk, Driver) {
     let simulation = Simulation::new(seed);
     let (disk, driver) = Disk::simulated(&simulation);
     (simulation, disk, driver)
+}
+
+/// An index in two tiers of this machine's memory: 1 MiB of fast memory, 64 MiB of slow.
+pub fn two_tiers() -> IndexMemory {
+    IndexMemory::of(|| {
+        let builder = Art::builder().fast_memory(1 << 20);
+        builder.slow_memory(64 << 20).build()
+    })
 }
 
 /// Runs work on the store in the folder `store`, which is opened before and closed after it.
