@@ -20,6 +20,11 @@ use crate::queue::{Action, Queue, Request};
 const FILES: u32 = 1024;
 /// Names the read of the event file, instead of a ticket.
 const EVENT: u64 = u64::MAX;
+/// A call of the kernel costs microseconds where it tells a virtual disk of something new. So while
+/// the thread has other work, entries wait until there are this many,
+const COMPANY: usize = 8;
+/// or for this many turns. Before it sleeps, none waits.
+const PATIENCE: u32 = 4;
 
 /// A ring, and the requests that the kernel works on.
 pub(crate) struct Ring {
@@ -29,6 +34,8 @@ pub(crate) struct Ring {
     /// By ticket.
     requests: Vec<Option<Request>>,
     under_way: usize,
+    /// Turns since the last call of the kernel.
+    deferred: u32,
     /// Numbers of files that are free, `None` where the kernel has no table of files.
     free_files: Option<Vec<u32>>,
     event: Arc<OwnedFd>,
@@ -60,6 +67,7 @@ impl Ring {
             depth,
             requests: Vec::new(),
             under_way: 0,
+            deferred: 0,
             free_files: has_files.then(|| (0..FILES).rev().collect()),
             event,
             event_count: Box::new(0),
@@ -76,12 +84,22 @@ impl Ring {
             self.begin(ticket, request);
         }
         self.listen();
+        let is_early = self.deferred < PATIENCE && self.ring.submission().len() < COMPANY;
+        let mut is_deferred = false;
         let submitted = if wait {
-            let (sleep, go_on) = (|| self.ring.submit_and_wait(1), || self.ring.submit());
+            let sleep = || self.ring.submit_and_wait(1);
+            let go_on = || {
+                is_deferred = is_early;
+                match is_early {
+                    true => Ok(0),
+                    false => self.ring.submit(),
+                }
+            };
             self.queue.sleep(sleep, go_on)
         } else {
             self.ring.submit()
         };
+        self.deferred = if is_deferred { self.deferred + 1 } else { 0 };
         self.end_complete(submitted);
     }
 
