@@ -12,9 +12,13 @@ use serde_json::Value;
 
 fn store(folder: &Path, args: &[&str]) -> Command {
     let mut command = timberline();
-    command.args(["bench", "--records", "2000", "--value-bytes", "100"]);
+    command.args(["bench", "--value-bytes", "100"]);
     command.arg("--store").arg(folder).args(args);
-    for (option, least) in [("--slice", "0.02"), ("--rounds", "1")] {
+    for (option, least) in [
+        ("--records", "2000"),
+        ("--slice", "0.02"),
+        ("--rounds", "1"),
+    ] {
         if !args.iter().any(|arg| arg.starts_with(option)) {
             command.args([option, least]);
         }
@@ -57,6 +61,42 @@ fn a_store_is_measured_and_removed() {
 }
 
 #[test]
+fn an_index_in_slow_memory_is_measured_beside_one_in_dram() {
+    let scratch = Scratch::new();
+    let folder = scratch.path("store");
+    // More than fit into the modelled CPU cache.
+    let args = ["--records=100000", "--index-memory", "us1,us2:20%"];
+    let output = store(&folder, &[&args[..], &["--json", "-"]].concat())
+        .output()
+        .unwrap();
+    assert_eq!(output.status.code(), Some(0), "{}", stderr(&output));
+    let json: Value = serde_json::from_str(&stdout(&output)).unwrap();
+    let named = |of: &str| json["outcome"][of].as_array().unwrap().clone();
+    let rows = named("rows");
+    assert_eq!(rows.len(), 6);
+    for row in &rows {
+        assert!(row["per_s"]["median"].as_f64() > Some(0.0), "{row}");
+        assert!(row["read_bytes"]["median"].as_f64() > Some(0.0), "{row}");
+    }
+    let figure = |name: &str| {
+        let figures = named("figures");
+        let found = figures.iter().find(|it| it["name"] == name);
+        found.unwrap_or_else(|| panic!("no {name:?} in {figures:?}"))["values"]["median"].as_f64()
+    };
+    assert!(figure("uniform: us1 ÷ DRAM") > Some(0.0));
+    assert!(figure("uniform: us1: slow lines a get") > Some(0.5));
+    let all_slow = figure("part of the index in fast memory: us1");
+    assert_eq!(all_slow, Some(0.0));
+    assert!(!folder.exists());
+
+    let table = store(&folder, &args).output().unwrap();
+    let text = stdout(&table);
+    assert!(text.starts_with("EMULATED"), "{text}");
+    let widest = text.lines().map(|line| line.chars().count()).max();
+    assert!(widest <= Some(80), "{text}");
+}
+
+#[test]
 fn bad_input_is_one_line_and_nothing_is_lost() {
     let scratch = Scratch::new();
     let file = scratch.write("mine", b"mine");
@@ -69,6 +109,8 @@ fn bad_input_is_one_line_and_nothing_is_lost() {
         (&["--memory-limit", "much"], "a number with a unit"),
         (&["--in-flight", "0"], "1..=4096"),
         (&["--rounds=0"], "no rounds"),
+        (&["--index-memory", "us11"], "us1 to us10"),
+        (&["--index-memory", "us5:120%"], "0% up to 99%"),
         (&["--slice=-1"], "slice of -1"),
     ] {
         let line = refused(store(&folder, args));

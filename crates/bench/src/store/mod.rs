@@ -6,6 +6,9 @@
 //! in its steady state, measures that, and gets beside it.
 
 mod engine;
+mod in_slow_memory;
+mod index_memory;
+mod outcome;
 mod process;
 mod record;
 mod requests;
@@ -16,11 +19,15 @@ use std::time::{Duration, Instant};
 
 use serde::{Deserialize, Serialize};
 use timberline_io::{BLOCK, Buffer, Disk, Driver, File, Mode};
-use timberline_store::{Durability, Options, Store, join};
+use timberline_store::{Durability, Options, Stats, Store, join};
 
 pub use crate::rounds::Rounds;
 use crate::workload::{Permutation, Rng, Zipf};
 pub use engine::{Engine, Open, measure_engine};
+pub use in_slow_memory::measure_in_slow_memory;
+pub use index_memory::SlowMemory;
+use outcome::Measured;
+pub use outcome::{Figure, Outcome, Row};
 use process::{Usage, folder_bytes, peak_memory, reset_peak_memory};
 pub use record::KEY_BYTES;
 use record::{get, put};
@@ -87,6 +94,12 @@ impl Setting {
         }
     }
 
+    /// Whether requests that go on for so long are enough.
+    fn for_a_slice(&self) -> impl FnMut(u64, Duration) -> bool + use<> {
+        let slice = self.slice;
+        move |_, elapsed| elapsed >= slice
+    }
+
     /// How the store is set up for it.
     pub fn options(&self) -> Options {
         // Small beside all of the space, of which the segments that are written have a part.
@@ -106,70 +119,34 @@ impl Setting {
     }
 }
 
-/// All that was measured, in the order of the run.
-#[derive(Clone, Debug, Serialize, Deserialize)]
-pub struct Outcome {
-    /// How the disk is read and written.
-    pub disk: String,
-    /// Each kind of request.
-    pub rows: Vec<Row>,
-    /// What else was measured.
-    pub figures: Vec<Figure>,
-}
-
-/// Requests of one kind.
-#[derive(Clone, Debug, Serialize, Deserialize)]
-pub struct Row {
-    /// What they are.
-    pub name: String,
-    /// Requests a second.
-    pub per_s: Rounds,
-    /// Processor time of one, of all threads, in microseconds.
-    pub core_us: Rounds,
-    /// Time that 99 % of them took at most, in microseconds.
-    pub p99_us: Rounds,
-    /// Bytes read from the disk for one.
-    pub read_bytes: Rounds,
-    /// Bytes written to the disk for one.
-    pub written_bytes: Rounds,
-}
-
-impl Row {
-    fn new(name: &str, all: &[Measured]) -> Row {
-        let of = |figure: fn(&Measured) -> f64| {
-            let values: Vec<_> = all.iter().map(figure).collect();
-            Rounds::new(&values)
-        };
-        Row {
-            name: name.into(),
-            per_s: of(|it| it.per_s),
-            core_us: of(|it| it.of_each(it.usage.cpu.as_secs_f64() * 1e6)),
-            p99_us: of(|it| it.p99_us),
-            read_bytes: of(|it| it.of_each(it.usage.read_bytes as f64)),
-            written_bytes: of(|it| it.of_each(it.usage.written_bytes as f64)),
-        }
-    }
-}
-
-/// Anything else.
-#[derive(Clone, Debug, Serialize, Deserialize)]
-pub struct Figure {
-    /// What it is, and its unit.
-    pub name: String,
-    /// Its values.
-    pub values: Rounds,
-}
-
 /// Runs everything, with a setting that [can be](Setting::check), or what there is time for until
 /// `is_over`, which then stays true.
 ///
 /// # Errors
 /// One line: a disk that fails, or a record that is not what was put.
 pub fn measure(setting: &Setting, is_over: &dyn Fn() -> bool) -> Result<Outcome, String> {
-    let options = setting.options();
+    reset_peak_memory();
+    let mut outcome = measured(setting, is_over, |run, driver| {
+        run.all(driver, &setting.options())
+    })?;
+    if let Some(peak) = peak_memory() {
+        let ratio = peak as f64 / setting.memory_bytes as f64;
+        outcome.figures.push(Figure {
+            name: "memory at its peak ÷ the limit".into(),
+            values: Rounds::new(&[ratio]),
+        });
+    }
+    Ok(outcome)
+}
+
+/// What `measure` leaves in a run, whose folder is removed at the end.
+fn measured<'a>(
+    setting: &'a Setting,
+    is_over: &'a dyn Fn() -> bool,
+    measure: impl FnOnce(&mut Run<'a>, &mut Driver) -> Result<(), String>,
+) -> Result<Outcome, String> {
     let (disk, mut driver) = Disk::open(setting.in_flight.max(64));
     let folder = Made(setting.folder.clone());
-    reset_peak_memory();
     let mut run = Run {
         setting,
         disk,
@@ -178,14 +155,10 @@ pub fn measure(setting: &Setting, is_over: &dyn Fn() -> bool) -> Result<Outcome,
         rows: Vec::new(),
         figures: Vec::new(),
     };
-    let done = run.all(&mut driver, &options);
+    let done = measure(&mut run, &mut driver);
     drop(driver);
     drop(folder);
     done?;
-    if let Some(peak) = peak_memory() {
-        let ratio = peak as f64 / setting.memory_bytes as f64;
-        run.figure("memory at its peak ÷ the limit", &[ratio]);
-    }
     Ok(Outcome {
         disk: run.disk.kind().to_string(),
         rows: run.rows,
@@ -212,33 +185,23 @@ struct Run<'a> {
 }
 
 impl Run<'_> {
-    fn figure(&mut self, name: &'static str, values: &[f64]) {
+    fn figure(&mut self, name: impl Into<String>, values: &[f64]) {
         let (name, values) = (name.into(), Rounds::new(values));
         self.figures.push(Figure { name, values });
     }
 
     fn all(&mut self, driver: &mut Driver, options: &Options) -> Result<(), String> {
-        let folder = &self.setting.folder;
-        let disk = self.disk.clone();
-        let open = |driver: &mut Driver| {
-            let opened = driver.block_on(Store::open_on(&disk, folder, options.clone()));
-            opened.map(|(store, _)| store).map_err(one_line)
-        };
-        let store = open(driver)?;
-        let loaded = async {
-            let done = self.load(&store).await;
-            store.close();
-            done
-        };
-        let loaded = driver.block_on(join(loaded, store.maintain()));
-        loaded.0.and(loaded.1.map_err(one_line))?;
-        drop(store);
+        let setting = self.setting;
+        let (loaded, stats) = self.load(driver, &setting.folder, options)?;
+        self.rows.push(Row::new("puts of new keys", &[loaded]));
+        let index = stats.index_bytes as f64 / setting.records as f64;
+        self.figure("bytes of the index a record", &[index]);
         // A load that was cut short has not put all that the gets expect.
         if (self.is_over)() {
             return Ok(());
         }
         let start = Instant::now();
-        let store = open(driver)?;
+        let store = self.open(driver, &setting.folder, options)?;
         self.figure(
             "seconds to open it after a stop",
             &[start.elapsed().as_secs_f64()],
@@ -288,8 +251,20 @@ impl Run<'_> {
         })
     }
 
-    async fn load(&mut self, store: &Store) -> Result<(), String> {
+    fn open(&self, driver: &mut Driver, folder: &Path, options: &Options) -> Result<Store, String> {
+        let opened = driver.block_on(Store::open_on(&self.disk, folder, options.clone()));
+        opened.map(|(store, _)| store).map_err(one_line)
+    }
+
+    /// Makes a store of all records in a folder, and closes it.
+    fn load(
+        &mut self,
+        driver: &mut Driver,
+        folder: &Path,
+        options: &Options,
+    ) -> Result<(Measured, Stats), String> {
         let setting = self.setting;
+        let store = self.open(driver, folder, options)?;
         let order = Permutation::new(setting.records, Rng::new(setting.seed, 1));
         let mut next = 0;
         let make = || {
@@ -299,11 +274,14 @@ impl Run<'_> {
         };
         let slots = setting.in_flight as u64;
         let enough = |done: u64, _| done + slots > setting.records;
-        let loaded = self.run(Some(store), make, enough).await?;
-        self.rows.push(Row::new("puts of new keys", &[loaded]));
-        let index = store.stats().index_bytes as f64 / setting.records as f64;
-        self.figure("bytes of the index a record", &[index]);
-        Ok(())
+        let loaded = async {
+            let loaded = self.run(Some(&store), make, enough).await;
+            let stats = store.stats();
+            store.close();
+            Ok((loaded?, stats))
+        };
+        let (loaded, maintained) = driver.block_on(join(loaded, store.maintain()));
+        maintained.map_err(one_line).and(loaded)
     }
 
     async fn reads(&mut self, store: &Store) -> Result<(), String> {
@@ -314,26 +292,13 @@ impl Run<'_> {
         let scattered = Permutation::new(setting.records, Rng::new(setting.seed, 2));
         let mut rng = Rng::new(setting.seed, 3);
         let [mut raw, mut uniform, mut skewed] = [(); 3].map(|()| Vec::new());
-        let for_a_slice = |_, elapsed| elapsed >= setting.slice;
         for round in 0..=setting.rounds {
             let read = || read_block(file.clone(), rng.below(blocks));
-            let read = self.run(None, read, for_a_slice).await?;
-            let make = || {
-                get(
-                    store.clone(),
-                    rng.below(setting.records),
-                    setting.value_bytes,
-                )
-            };
-            let of_any = self.run(None, make, for_a_slice).await?;
-            let make = || {
-                get(
-                    store.clone(),
-                    scattered.at(zipf.rank(&mut rng)),
-                    setting.value_bytes,
-                )
-            };
-            let of_some = self.run(None, make, for_a_slice).await?;
+            let read = self.run(None, read, setting.for_a_slice()).await?;
+            let any = || rng.below(setting.records);
+            let of_any = self.gets(store, any).await?;
+            let some = || scattered.at(zipf.rank(&mut rng));
+            let of_some = self.gets(store, some).await?;
             // The first round fills the cache.
             if round > 0 {
                 raw.push(read);
@@ -349,6 +314,17 @@ impl Run<'_> {
         self.rows.push(Row::new("gets, Zipf 0.99", &skewed));
         self.figure("uniform gets ÷ the disk's own reads", &ratios);
         Ok(())
+    }
+
+    /// Gets of the drawn records, for a slice.
+    async fn gets(
+        &mut self,
+        store: &Store,
+        mut draw: impl FnMut() -> u64,
+    ) -> Result<Measured, String> {
+        let setting = self.setting;
+        let make = || get(store.clone(), draw(), setting.value_bytes);
+        self.run(None, make, setting.for_a_slice()).await
     }
 
     async fn overwrites(&mut self, store: &Store) -> Result<(), String> {
@@ -403,25 +379,11 @@ impl Run<'_> {
                     }
                 }
             };
-            let slice = |_, elapsed| elapsed >= setting.slice;
+            let slice = setting.for_a_slice();
             all.push(self.run(Some(store), make, slice).await?);
         }
         self.rows.push(Row::new("half gets, half overwrites", &all));
         Ok(())
-    }
-}
-
-/// What one slice had.
-struct Measured {
-    done: u64,
-    per_s: f64,
-    usage: Usage,
-    p99_us: f64,
-}
-
-impl Measured {
-    fn of_each(&self, all: f64) -> f64 {
-        all / self.done as f64
     }
 }
 

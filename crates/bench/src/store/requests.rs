@@ -1,8 +1,9 @@
 //! Requests in flight on one task, and how long each takes.
 
-use std::task::Poll;
 use std::time::{Duration, Instant};
 
+use futures_util::StreamExt;
+use futures_util::stream::FuturesUnordered;
 use hdrhistogram::Histogram;
 
 /// Times from a request's start to its end, up to a minute.
@@ -49,33 +50,26 @@ pub async fn in_flight<F: Future<Output = Result<(), E>>, E>(
     mut is_enough: impl FnMut(u64) -> bool,
 ) -> Result<u64, E> {
     let mut ended = 0;
-    let mut begin = || Some((Instant::now(), Box::pin(make())));
-    let mut slots: Vec<_> = (0..depth).map(|_| begin()).collect();
-    std::future::poll_fn(|context| {
-        let mut left = 0;
-        for slot in &mut slots {
-            while let Some((start, future)) = slot {
-                let Poll::Ready(result) = future.as_mut().poll(context) else {
-                    left += 1;
-                    break;
-                };
-                result?;
-                latencies.record(start.elapsed());
-                ended += 1;
-                *slot = if is_enough(ended) { None } else { begin() };
-            }
+    let mut begin = || {
+        let (start, request) = (Instant::now(), make());
+        async move { request.await.map(|()| start) }
+    };
+    // Only those that were woken are polled.
+    let mut under_way: FuturesUnordered<_> = (0..depth).map(|_| begin()).collect();
+    while let Some(done) = under_way.next().await {
+        latencies.record(done?.elapsed());
+        ended += 1;
+        if !is_enough(ended) {
+            under_way.push(begin());
         }
-        match left {
-            0 => Poll::Ready(Ok(ended)),
-            _ => Poll::Pending,
-        }
-    })
-    .await
+    }
+    Ok(ended)
 }
 
 #[cfg(test)]
 mod tests {
     use std::cell::Cell;
+    use std::task::Poll;
 
     use timberline_io::wait_for;
 

@@ -7,7 +7,9 @@ use std::time::Duration;
 use serde_json::json;
 use timberline_bench::report::grid::Grid;
 use timberline_bench::report::write_file;
-use timberline_bench::store::{Outcome, Rounds, Setting, measure};
+use timberline_bench::store::{
+    Outcome, Rounds, Setting, SlowMemory, measure, measure_in_slow_memory,
+};
 
 use super::{Args, ROUNDS};
 use crate::Failure;
@@ -46,6 +48,16 @@ pub struct StoreArgs {
         value_name = "N"
     )]
     in_flight: u16,
+    /// Measure gets from stores with the index in emulated slow memory beside one with the index in
+    /// DRAM, without caching values: profiles such as `us5`, or `us10:20%` for a fifth of the
+    /// index's bytes in fast memory
+    #[arg(
+        long,
+        value_delimiter = ',',
+        requires = "store",
+        value_name = "PROFILE[:PERCENT]"
+    )]
+    index_memory: Vec<SlowMemory>,
 }
 
 fn memory(text: &str) -> Result<u64, String> {
@@ -92,12 +104,17 @@ pub fn run(args: &Args) -> Result<(), Failure> {
     timberline_tier::keep_large_blocks_apart();
     let interrupted = interrupts()?;
     let is_over = || interrupted.load(Relaxed);
-    let outcome = measure(&setting, &is_over).map_err(Failure::Failed)?;
+    let slow = &args.store.index_memory;
+    let outcome = match slow[..] {
+        [] => measure(&setting, &is_over),
+        _ => measure_in_slow_memory(&setting, slow, &is_over),
+    };
+    let outcome = outcome.map_err(Failure::Failed)?;
     if is_over() {
         let line = "interrupted: figures would be of a part of the run";
         return Err(Failure::Interrupted(line.into()));
     }
-    let json = json!({ "setting": setting, "outcome": outcome });
+    let json = json!({ "setting": setting, "emulated": slow, "outcome": outcome });
     match args.output.outputs.json_file() {
         Some(path) if path == "-" => return say(format_args!("{json:#}")),
         Some(path) => {
@@ -105,6 +122,9 @@ pub fn run(args: &Args) -> Result<(), Failure> {
             write_file(path, &format!("{json:#}\n")).map_err(failed)?;
         }
         None => {}
+    }
+    if !slow.is_empty() {
+        say("EMULATED: slow memory of the index. A get is a lookup and a read of the disk.")?;
     }
     print(&setting, &outcome)
 }

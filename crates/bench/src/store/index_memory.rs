@@ -1,0 +1,128 @@
+//! Emulated slow memory for a store's index.
+
+use std::fmt;
+use std::str::FromStr;
+use std::sync::{Arc, Mutex};
+
+use serde::{Deserialize, Serialize};
+use timberline_placement::workers::{Worker, Workers};
+use timberline_placement::{AllFast, HeatIn, Placement, Timberline, TimberlineConfig};
+use timberline_store::IndexMemory;
+use timberline_tier::emulator::{Base, Emulated, Profile};
+use timberline_tier::{Arenas, ArenasConfig};
+use timberline_tree::{Art, Error};
+
+/// Emulated slow memory, and how much of the index is in fast memory beside it.
+#[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
+pub struct SlowMemory {
+    /// The name of the emulator's profile.
+    profile: String,
+    /// The part of the index's bytes that fast memory has, in percent. With none, nothing moves.
+    fast_percent: f64,
+}
+
+impl FromStr for SlowMemory {
+    type Err = String;
+
+    /// Parses `us5`, or `us10:20%` with so much fast memory.
+    fn from_str(text: &str) -> Result<SlowMemory, String> {
+        let (profile, fast) = text.split_once(':').unwrap_or((text, "0%"));
+        Profile::parse(profile).map_err(|error| error.to_string())?;
+        let percent = fast.strip_suffix('%').and_then(|it| it.parse().ok());
+        match percent {
+            Some(fast_percent) if (0.0..100.0).contains(&fast_percent) => Ok(SlowMemory {
+                profile: profile.into(),
+                fast_percent,
+            }),
+            _ => Err(format!(
+                "bad part of fast memory `{fast}`: give 0% up to 99%, as in `us10:20%`"
+            )),
+        }
+    }
+}
+
+impl fmt::Display for SlowMemory {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.profile)?;
+        match self.fast_percent {
+            0.0 => Ok(()),
+            percent => write!(f, ", {percent} % fast"),
+        }
+    }
+}
+
+type Index = Art<[u8], u64, Emulated>;
+
+/// The index that a store has in such memory, while that is there.
+#[derive(Clone, Default)]
+pub struct InSlowMemory(Arc<Mutex<Option<(Index, Workers)>>>);
+
+impl InSlowMemory {
+    /// Whether slow memory takes longer than fast memory from now on. It does not at first.
+    pub fn charge(&self, on: bool) {
+        self.with(|map| map.memory().set_charging(on));
+    }
+
+    /// The part of the index's bytes that are in fast memory.
+    pub fn fast_part(&self) -> f64 {
+        let (fast, slow) = self.with(Index::committed);
+        fast as f64 / (fast + slow) as f64
+    }
+
+    fn with<T>(&self, act: impl FnOnce(&Index) -> T) -> T {
+        let made = self.0.lock().expect("no panic");
+        act(&made.as_ref().expect("the store is open").0)
+    }
+}
+
+impl SlowMemory {
+    /// Memory for an index that takes so many bytes, and where it can be found then.
+    pub fn index(&self, bytes: u64) -> (IndexMemory, InSlowMemory) {
+        let (this, found) = (self.clone(), InSlowMemory::default());
+        let made = found.clone();
+        let make = move || {
+            let (map, workers) = this.make(bytes as usize)?;
+            let started = Workers::start(workers, map.placed());
+            let started = started.map_err(|error| Error::Configuration(error.to_string()))?;
+            *made.0.lock().expect("no panic") = Some((map.clone(), started));
+            Ok(map)
+        };
+        (IndexMemory::of(make), found)
+    }
+
+    fn make(&self, bytes: usize) -> Result<(Index, Vec<Box<dyn Worker>>), Error> {
+        let fast = (bytes as f64 * self.fast_percent / 100.0) as usize;
+        // Where a store is opened, what it loads may need more than what it had.
+        let config = ArenasConfig::two_tiers(fast, 2 * bytes + (64 << 20));
+        let arenas = Arenas::new(&config)?;
+        let (placement, workers): (Arc<dyn Placement>, _) = match fast {
+            0 => (Arc::new(AllFast), Vec::new()),
+            _ => {
+                let heat = HeatIn::Leaf { leaf_bytes: 40 };
+                let placement = Timberline::new(&arenas, heat, TimberlineConfig::default())?;
+                let workers = placement.workers();
+                (placement, workers)
+            }
+        };
+        let profile = Profile::parse(&self.profile);
+        let profile = profile.map_err(|error| Error::Configuration(error.to_string()))?;
+        let memory = Emulated::new(arenas, profile, Base::default());
+        memory.set_charging(false);
+        Ok((Art::in_memory(memory, placement)?, workers))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn it_is_a_profile_with_a_part_of_fast_memory() {
+        let parsed = |text: &str| text.parse::<SlowMemory>().map(|it| it.to_string());
+        assert_eq!(parsed("us5").as_deref(), Ok("us5"));
+        assert_eq!(parsed("us10:20%").as_deref(), Ok("us10, 20 % fast"));
+        for wrong in ["us", "us5:", "us5:20", "us5:100%", "us5:-1%", "us5:x%"] {
+            assert!(parsed(wrong).is_err(), "{wrong}");
+        }
+    }
+}
