@@ -4,10 +4,13 @@ use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
 
 use timberline_server::{Durability, Error, Options, Server};
-use timberline_store::Error as StoreError;
+use timberline_store::{Error as StoreError, IndexMemory};
+use timberline_tier::topology::Topology;
+use timberline_tree::Art;
 
 use crate::Failure;
 use crate::say::tell;
+use crate::tiers::Nodes;
 
 /// What `--durability` takes.
 #[derive(Clone, Copy, clap::ValueEnum)]
@@ -44,6 +47,10 @@ pub struct Args {
     /// are refused
     #[arg(long, default_value = "1GB", value_parser = memory, value_name = "BYTES")]
     memory: u64,
+    /// Keep no more of the index than this in fast memory, the most used parts; the others are in
+    /// the slow memory that this machine has, or that --slow-nodes names
+    #[arg(long, value_parser = memory, help_heading = "Memory", value_name = "BYTES")]
+    index_fast_memory: Option<u64>,
     /// The most bytes on the disk (as much as there is by default)
     #[arg(long, value_parser = memory, value_name = "BYTES")]
     capacity: Option<u64>,
@@ -71,6 +78,8 @@ pub struct Args {
         value_name = "N"
     )]
     max_clients: u32,
+    #[command(flatten)]
+    nodes: Nodes,
 }
 
 fn memory(text: &str) -> Result<u64, String> {
@@ -85,6 +94,15 @@ impl Args {
         options.metrics = self.metrics;
         options.backups.clone_from(&self.backups);
         options.memory = self.memory;
+        match self.index_fast_memory {
+            Some(fast) => options.index = self.index(fast)?,
+            None if self.nodes.are_named() => {
+                let line =
+                    "--fast-nodes and --slow-nodes are for --index-fast-memory: give it, too";
+                return Err(Failure::Impossible(line.into()));
+            }
+            None => {}
+        }
         options.capacity = self.capacity.unwrap_or(u64::MAX);
         options.evict = self.evict;
         options.durability = match self.durability {
@@ -99,6 +117,26 @@ impl Args {
         options.max_clients = self.max_clients as usize;
         options.password = self.password_file.as_deref().map(password).transpose()?;
         Ok(options)
+    }
+
+    /// An index with so much fast memory.
+    fn index(&self, fast: u64) -> Result<IndexMemory, Failure> {
+        let found = Topology::discover(Path::new("/")).map_err(Failure::impossible)?;
+        let topology = self.nodes.apply(found)?;
+        let [fast_nodes, slow_nodes] = [0, 1].map(|tier| topology.tier_nodes(tier).to_vec());
+        if slow_nodes.is_empty() {
+            let line = "--index-fast-memory: this machine has one kind of memory; leave it out, or \
+                        name NUMA nodes with --slow-nodes";
+            return Err(Failure::Impossible(line.into()));
+        }
+        let slow = self.memory as usize;
+        Ok(IndexMemory::of(move || {
+            let builder = Art::builder().fast_memory(fast as usize).slow_memory(slow);
+            builder
+                .fast_nodes(fast_nodes.clone())
+                .slow_nodes(slow_nodes.clone())
+                .build()
+        }))
     }
 }
 

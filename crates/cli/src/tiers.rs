@@ -43,6 +43,11 @@ pub struct Nodes {
 }
 
 impl Nodes {
+    /// Whether the user chose some.
+    pub fn are_named(&self) -> bool {
+        !(self.fast_nodes.is_empty() && self.slow_nodes.is_empty())
+    }
+
     /// This machine's tiers, as the user chose them.
     pub fn apply(&self, topology: Topology) -> Result<Topology, Failure> {
         let list = |text: &str| text.parse::<NodeList>().map_err(Failure::impossible);

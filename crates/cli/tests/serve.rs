@@ -87,6 +87,11 @@ fn bad_input_is_refused_in_one_line() {
             "can't listen at 203.0.113.1:1",
         ),
         (&["--memory", "1"], "at least 16MB"),
+        (&["--slow-nodes", "0"], "--index-fast-memory"),
+        (
+            &["--index-fast-memory", "64MB", "--slow-nodes", "777"],
+            "node 777",
+        ),
         (&["--durability", "some"], "interval"),
         (
             &["--capacity", "16MB", "--listen", "127.0.0.1:0"],

@@ -3,6 +3,8 @@
 use std::net::SocketAddr;
 use std::path::PathBuf;
 
+use timberline_store::IndexMemory;
+
 /// When a write is acknowledged, and so what a crash of the machine can lose.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Durability {
@@ -41,6 +43,8 @@ pub struct Options {
     /// Bytes of memory for all of the process. Beyond them, commands that can take memory are
     /// refused.
     pub memory: u64,
+    /// The memory of the store's index.
+    pub index: IndexMemory,
     /// The most bytes on the disk.
     pub capacity: u64,
     /// Whether this is a cache: when the disk's bytes are used up, the oldest strings go. There are
@@ -68,6 +72,7 @@ impl Options {
             dir: dir.into(),
             backups: None,
             memory: 1 << 30,
+            index: IndexMemory::default(),
             capacity: u64::MAX,
             evict: false,
             durability: Durability::Interval,

@@ -100,6 +100,7 @@ impl Server {
             },
             capacity: options.capacity,
             evict: options.evict,
+            index: options.index.clone(),
             // The rest is for clients and the program itself.
             memory_bytes: (options.memory / 8 * 5).max(timberline_store::Options::LEAST_MEMORY),
             cache_bytes: u64::MAX,
