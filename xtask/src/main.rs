@@ -63,8 +63,8 @@ usage: cargo xtask <command>
                        each; all, or those that are named
       --seeded-bugs-only  only that planted bugs are found
   aarch64              tests of locks, memory and maps on an aarch64 that QEMU emulates (apt fetches it; nothing is installed)
-  answers              what the server answers beside what Debian's redis-server does, byte for byte (apt fetches it; nothing is
-                       installed)
+  answers              what the server answers beside what Debian's redis-server does, byte for byte, and to redis-cli,
+                       redis-benchmark and a client in Python (apt fetches them; nothing is installed)
   browser              the live view of `bench` in Chromium (apt fetches it; nothing is installed): what it shows, and that it changes
   vm [flag or NAME]    Linux on machines with two kinds of memory, emulated by QEMU (apt fetches it; nothing is installed):
                        discovery, placement and the kernel agree; or one machine: hmat, soft-reserved, damon, cxl, old-kernel
