@@ -251,6 +251,10 @@ fn bad_input_of_the_bench_is_one_line() {
             &["--servers", &both, "--balance"],
             "give --repartition, too",
         ),
+        (
+            &["--servers", &both, "--designs", "sherman-like"],
+            "--designs sherman-like with --servers",
+        ),
         (&["--key-file", key], "--servers"),
         (&["--servers", ""], "--servers"),
         (&["--servers", "localhost"], "--servers"),

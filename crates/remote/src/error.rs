@@ -43,6 +43,10 @@ pub enum Error {
     Locked(Address, ComputeId),
     /// The pool holds no tree, or one of another version.
     NoTree(String),
+    /// Whether several compute servers write the tree's leaves. This one is not set so.
+    SharedLeaves(bool),
+    /// A member's leaves are its own, and are cached.
+    DirectMember,
     /// The pool has a tree already, or something else.
     PoolInUse,
     /// What lies there is no node.
@@ -114,6 +118,20 @@ impl fmt::Display for Error {
                 )
             }
             Error::NoTree(reason) => write!(f, "the pool holds no tree: {reason}"),
+            Error::SharedLeaves(true) => write!(
+                f,
+                "all compute servers write the tree's leaves, and this one would take them for its \
+                 own: Options::direct has to say so"
+            ),
+            Error::SharedLeaves(false) => write!(
+                f,
+                "the tree's leaves have one compute server each, and this one would share them: \
+                 Layout::shared_leaves has to say so when the tree is loaded"
+            ),
+            Error::DirectMember => write!(
+                f,
+                "a member's leaves are its own, and are cached: Options::direct is for others"
+            ),
             Error::PoolInUse => f.write_str("the memory servers have a tree already"),
             Error::NotANode(address) => write!(f, "there is no node at {address}"),
             Error::NotOwned(key) => write!(f, "key {key} is in another server's partition"),

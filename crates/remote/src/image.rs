@@ -2,7 +2,8 @@
 //!
 //! An inner node's image has a checksum, in the half word that follows its counts: a shared node is
 //! read with one operation while others may be writing it, and a mixture of two images must not be
-//! taken for one. Leaves have one writer and no checksum, so that one word of one can be written.
+//! taken for one. Leaves have one writer and no checksum, so that one word of one can be written;
+//! only those that several compute servers write have one.
 
 use timberline_tree::btree::page::{Image, Page, PageBody, PageImage};
 
@@ -18,13 +19,31 @@ pub(crate) const ENTRIES: usize = Page::CAPACITY;
 /// The word of an image with the counts and the checksum.
 const COUNTS: usize = 1;
 
+/// Where that word is, in bytes.
+pub(crate) const COUNTS_AT: u64 = 8 * COUNTS as u64;
+
+/// Which nodes have checksums.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) enum Sums {
+    /// Inner ones.
+    Inner,
+    /// All.
+    All,
+}
+
+impl Sums {
+    fn has(self, height: u8) -> bool {
+        height > 0 || self == Sums::All
+    }
+}
+
 /// The bytes of the lock, before what is written of a node.
 pub(crate) const LOCK_BYTES: u64 = 8;
 
 /// The image of a page. Each word of an inner one is what `name` makes of it.
-pub(crate) fn image_of(body: &PageBody, name: impl Fn(u64) -> u64) -> Image {
+pub(crate) fn image_of(body: &PageBody, sums: Sums, name: impl Fn(u64) -> u64) -> Image {
     let mut image = body.image(name);
-    if body.height() > 0 {
+    if sums.has(body.height()) {
         image[COUNTS] |= u64::from(checksum(&image)) << 32;
     }
     image
@@ -39,18 +58,18 @@ pub(crate) fn written(image: &Image) -> Vec<u64> {
 ///
 /// # Errors
 /// They are none. Another server may just be writing them.
-pub(crate) fn page_of(words: &[u64], at: Address) -> Result<Page> {
+pub(crate) fn page_of(words: &[u64], sums: Sums, at: Address) -> Result<Page> {
     let image: Option<&Image> = words.try_into().ok();
-    let is_whole = |image: &&Image| view_of(image).is_some();
+    let is_whole = |image: &&Image| view_of(image, sums).is_some();
     let page = image.filter(is_whole).and_then(|it| Page::of(it).ok());
     page.ok_or(Error::NotANode(at))
 }
 
-/// A node to be read in place, if the image is one, and whole if it is an inner one's.
-pub(crate) fn view_of(image: &Image) -> Option<PageImage<'_>> {
+/// A node to be read in place, if the image is one, and whole if it has a checksum.
+pub(crate) fn view_of(image: &Image, sums: Sums) -> Option<PageImage<'_>> {
     let view = PageImage::of(image).ok()?;
     let sum = (image[COUNTS] >> 32) as u32;
-    (view.height() == 0 || sum == checksum(image)).then_some(view)
+    (!sums.has(view.height()) || sum == checksum(image)).then_some(view)
 }
 
 /// Cuts off a node's entries above a key. Its parent has the node end there, and is newer: whoever

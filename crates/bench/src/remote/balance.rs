@@ -85,7 +85,7 @@ pub(super) fn options(setting: &Setting, is_on: bool) -> Options {
 }
 
 fn run(setting: &Setting, is_on: bool, is_over: &dyn Fn() -> bool) -> Result<Balanced> {
-    let simulation = setting.loaded_simulation()?;
+    let simulation = setting.loaded_simulation(DESIGN)?;
     let join = |server: u16| {
         let options = Options {
             seed: setting.seed.wrapping_add(server.into()),

@@ -58,6 +58,13 @@ impl Setting {
     /// # Errors
     /// It is not.
     pub fn check_over(&self, servers: u16, memory_bytes: u64) -> Result<(), BadInput> {
+        if let Some(design) = self.designs.iter().find(|it| !it.is_partitioned()) {
+            return Err(BadInput(format!(
+                "--designs {} with --servers: it is for several compute servers, and only one \
+                 would be measured",
+                design.name()
+            )));
+        }
         let designs = self.designs.iter().map(|it| (it.name(), self.options(*it)));
         self.check(designs, servers)?;
         fits([self.caches_bytes(1)], memory_bytes)

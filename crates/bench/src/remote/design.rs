@@ -1,7 +1,7 @@
 //! Designs that are compared, as settings of the same code.
 
 use serde::{Deserialize, Serialize};
-use timberline_remote::Options;
+use timberline_remote::{Check, Direct, Options, Turns};
 
 /// A way to keep an index in remote memory.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize, Deserialize)]
@@ -20,17 +20,38 @@ pub enum Design {
     /// With partitions, inner nodes cached and leaves not, as Sherman does (Wang et al.: "Sherman",
     /// SIGMOD 2022).
     PShermanLike,
+    /// Without partitions: leaves are written under locks that are handed over, and read in one
+    /// read that a checksum makes safe.
+    ShermanLike,
+    /// The same, but nodes are read in three reads, as DEX's authors have their Sherman do.
+    ShermanVersions,
+    /// As `ShermanLike`; reads and changes of a leaf that wait on a compute server are done
+    /// together, as SMART does (Luo et al.: "SMART", OSDI 2023). Its leaves are one record; these
+    /// are nodes.
+    SmartLike,
+    /// The same with partitions.
+    PSmartLike,
+    /// DEX's baseline (section 2.2): no partitions, no cache, nodes read in three reads.
+    Baseline,
+    /// The baseline with partitions.
+    Partitioned,
 }
 
 impl Design {
     /// All of them.
-    pub const ALL: [Design; 6] = [
+    pub const ALL: [Design; 12] = [
         Design::Copies,
         Design::CopiesOffload,
         Design::Dex,
         Design::DexOffload,
         Design::DexEager,
         Design::PShermanLike,
+        Design::PSmartLike,
+        Design::ShermanLike,
+        Design::ShermanVersions,
+        Design::SmartLike,
+        Design::Partitioned,
+        Design::Baseline,
     ];
 
     /// As it is called.
@@ -42,25 +63,58 @@ impl Design {
             Design::Copies => "copies",
             Design::CopiesOffload => "copies-offload",
             Design::PShermanLike => "p-sherman-like",
+            Design::ShermanLike => "sherman-like",
+            Design::ShermanVersions => "sherman-versions",
+            Design::SmartLike => "smart-like",
+            Design::PSmartLike => "p-smart-like",
+            Design::Baseline => "baseline",
+            Design::Partitioned => "partitioned",
         }
+    }
+
+    /// Whether each compute server has keys of its own.
+    pub fn is_partitioned(self) -> bool {
+        self.direct().is_none_or(|it| it.check == Check::Owner)
+    }
+
+    /// What is done with leaves that are not cached.
+    fn direct(self) -> Option<Direct> {
+        let (check, turns, cached_ways) = match self {
+            Design::ShermanLike => (Check::Checksum, Turns::HandedOver, true),
+            Design::ShermanVersions => (Check::Versions, Turns::HandedOver, true),
+            Design::SmartLike => (Check::Checksum, Turns::Together, true),
+            Design::PSmartLike => (Check::Owner, Turns::Together, true),
+            Design::Baseline => (Check::Versions, Turns::Alone, false),
+            Design::Partitioned => (Check::Owner, Turns::Alone, false),
+            Design::Dex
+            | Design::DexEager
+            | Design::Copies
+            | Design::DexOffload
+            | Design::CopiesOffload
+            | Design::PShermanLike => return None,
+        };
+        Some(Direct {
+            check,
+            turns,
+            cached_ways,
+        })
     }
 
     pub(super) fn options(self) -> Options {
         let leaf_admission = match self {
-            Design::Dex | Design::DexOffload | Design::Copies | Design::CopiesOffload => {
-                Options::default().leaf_admission
-            }
             Design::DexEager => 1.0,
             Design::PShermanLike => 0.0,
+            _ => Options::default().leaf_admission,
         };
         let copies = match self {
             Design::Copies | Design::CopiesOffload => Options::default().copies,
-            Design::Dex | Design::DexOffload | Design::DexEager | Design::PShermanLike => 0.0,
+            _ => 0.0,
         };
         Options {
             leaf_admission,
             copies,
             offloading: matches!(self, Design::DexOffload | Design::CopiesOffload),
+            direct: self.direct(),
             ..Options::default()
         }
     }

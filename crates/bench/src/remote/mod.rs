@@ -130,7 +130,7 @@ impl Setting {
     }
 
     /// A simulated cluster's memory servers, with the records.
-    fn loaded_simulation(&self) -> Result<Simulation> {
+    fn loaded_simulation(&self, design: Design) -> Result<Simulation> {
         let network = Network {
             latency_ns: self.latency_ns,
             bits_per_ns: self.gigabits,
@@ -140,11 +140,16 @@ impl Setting {
         };
         let pool = self.pool_bytes_each() as usize;
         let simulation = Simulation::new(self.seed, network, self.memory_servers, pool)?;
-        let layout = Layout {
-            boundaries: (1..self.compute_servers)
-                .map(|server| *self.partition(server).start())
-                .collect(),
-            ..Layout::default()
+        let boundaries = (1..self.compute_servers).map(|it| *self.partition(it).start());
+        let layout = match design.is_partitioned() {
+            true => Layout {
+                boundaries: boundaries.collect(),
+                ..Layout::default()
+            },
+            false => Layout {
+                shared_leaves: true,
+                ..Layout::default()
+            },
         };
         let loaded = load(simulation.client(), layout, self.loaded());
         simulation.block_on(loaded).expect(ALONE)?;
@@ -162,7 +167,15 @@ impl Setting {
         u64::MAX / self.records
     }
 
-    /// The keys of a compute server.
+    /// The keys that a compute server is asked for.
+    fn keys_of(&self, design: Design, server: u16) -> RangeInclusive<u64> {
+        match design.is_partitioned() {
+            true => self.partition(server),
+            false => 0..=u64::MAX,
+        }
+    }
+
+    /// The keys of a compute server that has its own.
     fn partition(&self, server: u16) -> RangeInclusive<u64> {
         let servers = u64::from(self.compute_servers);
         let boundary = |number: u64| number * (u64::MAX / servers);
@@ -198,10 +211,10 @@ fn run(
     workload: Workload,
     is_over: &dyn Fn() -> bool,
 ) -> Result<Row> {
-    let simulation = setting.loaded_simulation()?;
+    let simulation = setting.loaded_simulation(design)?;
     let open = |server| {
         let options = Options {
-            partition: setting.partition(server),
+            partition: setting.keys_of(design, server),
             seed: setting.seed.wrapping_add(server.into()),
             ..setting.options(design)
         };
@@ -213,6 +226,7 @@ fn run(
         .collect::<Result<_>>()?;
     let cluster = Cluster {
         setting,
+        design,
         requests: Requests::new(setting, workload),
         simulation: &simulation,
         trees: &trees,
@@ -232,6 +246,7 @@ fn run(
 
 struct Cluster<'a> {
     setting: &'a Setting,
+    design: Design,
     requests: Requests,
     simulation: &'a Simulation,
     trees: &'a [RemoteTree],
@@ -248,7 +263,7 @@ impl Cluster<'_> {
             for thread in 0..self.setting.threads {
                 let lane = (phase << 32) + ((server as u64) << 16) + thread as u64;
                 let mut draws = Rng::new(self.setting.seed, lane);
-                let partition = self.setting.partition(server as u16);
+                let partition = self.setting.keys_of(self.design, server as u16);
                 let (left, failed) = (&left, &failed);
                 tasks.add(async move {
                     while left.get() > 0 && !(self.is_over)() {

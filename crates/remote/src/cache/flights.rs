@@ -106,6 +106,12 @@ impl Flights {
 }
 
 impl Flight<'_> {
+    /// Whether another operation waits for the end of this.
+    pub fn is_awaited(&self) -> bool {
+        let flights = self.flights.lock();
+        flights.get(&self.address).is_some_and(|it| !it.is_empty())
+    }
+
     /// Lets those that wait for the end of this have the node. It must be the node as it is until
     /// then.
     pub fn share(&self, page: &Arc<Page>) {

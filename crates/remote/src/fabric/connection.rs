@@ -72,6 +72,17 @@ impl Connection {
         self.start(Operation::Write(at, words)).await.map(|_| ())
     }
 
+    /// Writes to one server, in this order: who sees a word of one of these writes sees all of
+    /// those before it.
+    ///
+    /// # Errors
+    /// No such memory, or no answer: some of the words may be there, those of later writes only if
+    /// all of earlier ones are.
+    pub async fn write_in_order(&self, writes: Vec<(Address, Vec<u64>)>) -> Result<()> {
+        let operation = Operation::WriteInOrder(writes);
+        self.start(operation).await.map(|_| ())
+    }
+
     /// Replaces the word `old` by `new`, if it is there. Returns the word that was there.
     ///
     /// # Errors

@@ -68,13 +68,14 @@ pub(super) struct Counters {
 
 impl Counters {
     pub fn count(&self, operation: &Operation) {
-        let counter = match operation {
-            Operation::Read(..) => &self.reads,
-            Operation::Write(..) => &self.writes,
-            Operation::CompareExchange { .. } | Operation::FetchAdd(..) => &self.atomics,
-            Operation::Call(..) => &self.calls,
+        let (counter, count) = match operation {
+            Operation::Read(..) => (&self.reads, 1),
+            Operation::Write(..) => (&self.writes, 1),
+            Operation::WriteInOrder(writes) => (&self.writes, writes.len() as u64),
+            Operation::CompareExchange { .. } | Operation::FetchAdd(..) => (&self.atomics, 1),
+            Operation::Call(..) => (&self.calls, 1),
         };
-        counter.fetch_add(1, Relaxed);
+        counter.fetch_add(count, Relaxed);
         self.bytes.fetch_add(operation.bytes() as u64, Relaxed);
     }
 

@@ -9,6 +9,9 @@ pub enum Operation {
     Read(Address, usize),
     /// Writes words, one by one.
     Write(Address, Vec<u64>),
+    /// Several writes to one server, at least one, in this order: who sees a word of one sees all
+    /// words of those before it. They share a round trip, as writes of one queue pair do.
+    WriteInOrder(Vec<(Address, Vec<u64>)>),
     /// Replaces the word `old` by `new`, if it is there. Answers with the word that was there.
     CompareExchange {
         /// The word's place.
@@ -94,15 +97,32 @@ impl Operation {
             | Operation::Write(at, _)
             | Operation::CompareExchange { at, .. }
             | Operation::FetchAdd(at, _) => at.server(),
+            Operation::WriteInOrder(ref writes) => writes.first().map_or(0, |(at, _)| at.server()),
             Operation::Call(server, _) => server,
         }
+    }
+
+    /// What it writes, and where, in this order.
+    pub(crate) fn writes(&self) -> impl Iterator<Item = (Address, &[u64])> {
+        let (one, several): (_, &[(Address, Vec<u64>)]) = match self {
+            Operation::Write(at, words) => (Some((*at, &words[..])), &[]),
+            Operation::WriteInOrder(writes) => (None, writes),
+            _ => (None, &[]),
+        };
+        let several = several.iter().map(|(at, words)| (*at, &words[..]));
+        one.into_iter().chain(several)
+    }
+
+    /// How many words it writes.
+    pub(crate) fn written_words(&self) -> usize {
+        self.writes().map(|(_, words)| words.len()).sum()
     }
 
     /// Bytes of data that go over the network, in both directions together, without headers.
     pub fn bytes(&self) -> usize {
         match self {
             Operation::Read(_, words) => 8 * words,
-            Operation::Write(_, words) => 8 * words.len(),
+            Operation::Write(..) | Operation::WriteInOrder(_) => 8 * self.written_words(),
             Operation::CompareExchange { .. } => 24,
             Operation::FetchAdd(..) => 16,
             Operation::Call(_, Call::Find(_)) => 48,

@@ -311,7 +311,7 @@ impl State {
 
     /// When an operation has left its client. Data that it writes keeps the client's port busy.
     fn send(&mut self, under_way: &UnderWay) -> u64 {
-        if !matches!(under_way.operation, Operation::Write(..)) {
+        if under_way.operation.writes().next().is_none() {
             return self.now_ns;
         }
         let port = &mut self.client_ports[under_way.port];
@@ -381,11 +381,9 @@ impl State {
                     under_way.read.extend(words);
                 })
             }
-            Operation::Write(at, words) => {
-                let now = self.part(rest(words.len()));
-                let at = at.add(8 * under_way.done as u64);
-                let part = &words[under_way.done..][..now];
-                let result = server.write(at, part);
+            write @ (Operation::Write(..) | Operation::WriteInOrder(_)) => {
+                let now = self.part(rest(write.written_words()));
+                let result = server.write_part(write, under_way.done, now);
                 under_way.done += now;
                 result
             }
@@ -402,7 +400,11 @@ impl State {
             (Operation::Read(_, words), _) if under_way.done == *words => {
                 Ok(Reply::Words(std::mem::take(&mut under_way.read)))
             }
-            (Operation::Write(_, words), _) if under_way.done == words.len() => Ok(Reply::Written),
+            (Operation::Write(..) | Operation::WriteInOrder(_), _)
+                if under_way.done == under_way.operation.written_words() =>
+            {
+                Ok(Reply::Written)
+            }
             _ => {
                 let latest_ns = answer_at_ns.max(self.now_ns);
                 let at_ns = self.draws.u64(self.now_ns..=latest_ns);
@@ -417,10 +419,9 @@ impl State {
     fn finish_writes(&mut self, server: &MemoryServer, fenced: &Arc<Session>) {
         self.events.retain(|_, event| match event {
             Event::Arrive(it) if it.done > 0 && Arc::ptr_eq(&it.session, fenced) => {
-                if let Operation::Write(at, words) = &it.operation {
-                    // Its first part was within the memory; the rest need not be.
-                    let _ = server.write(at.add(8 * it.done as u64), &words[it.done..]);
-                }
+                let rest = it.operation.written_words().saturating_sub(it.done);
+                // It was within the memory when the first part was written.
+                let _ = server.write_part(&it.operation, it.done, rest);
                 false
             }
             _ => true,

@@ -62,12 +62,15 @@ impl Member {
     /// After that, [`keep`](Self::keep) has to run.
     ///
     /// # Errors
-    /// As [`RemoteTree::open`]; or there are too many members.
+    /// As [`RemoteTree::open`]; or there are too many members; or [`Options::direct`] is set.
     pub async fn join(
         fabric: Arc<dyn Fabric>,
         options: Options,
         lease: Duration,
     ) -> Result<Member> {
+        if options.direct.is_some() {
+            return Err(Error::DirectMember);
+        }
         let tree = RemoteTree::open_without_keys(fabric, options).await?;
         let connection = tree.connection();
         let partitions = Partitions::read(connection).await?;

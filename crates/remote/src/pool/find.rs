@@ -4,7 +4,7 @@ use super::MemoryServer;
 use crate::address::Address;
 use crate::error::Result;
 use crate::fabric::{Find, Found};
-use crate::image::{WORDS, view_of};
+use crate::image::{Sums, WORDS, view_of};
 
 impl MemoryServer {
     /// The leaf that has a key, below a node of this server. `None`: the way there is not on this
@@ -17,7 +17,7 @@ impl MemoryServer {
         let mut image = [0; WORDS];
         self.read_image(at, &mut image)?;
         for height in (0..=find.height).rev() {
-            let node = view_of(&image).filter(|it| it.height() == height);
+            let node = view_of(&image, Sums::Inner).filter(|it| it.height() == height);
             let Some(node) = node.filter(|it| (it.lower()..=it.upper()).contains(&find.key)) else {
                 return Ok(None);
             };

@@ -21,6 +21,8 @@ pub(crate) struct PoolLock {
     at: Address,
     /// Its word.
     held: u64,
+    /// Whether it was taken from a compute server that was fenced.
+    from_the_dead: bool,
 }
 
 impl PoolLock {
@@ -33,12 +35,18 @@ impl PoolLock {
         let me = connection.compute().number();
         let mut expected = 0;
         let (mut last, mut since, mut attempts) = (0, connection.now(), 0);
+        let mut from_the_dead = false;
         loop {
             let wanted = without_holder(expected) | me;
             let attempt = async || connection.compare_exchange(at, expected, wanted).await;
             let found = connection.insist(attempt).await?;
             if found == expected {
-                return Ok(PoolLock { at, held: wanted });
+                let held = wanted;
+                return Ok(PoolLock {
+                    at,
+                    held,
+                    from_the_dead,
+                });
             }
             expected = without_holder(found);
             let Some(holder) = ComputeId::new(found) else {
@@ -46,14 +54,21 @@ impl PoolLock {
             };
             // The answer to an attempt was lost, or an operation was dropped that had the lock.
             if holder == connection.compute() {
-                return Ok(PoolLock { at, held: found });
+                let held = found;
+                return Ok(PoolLock {
+                    at,
+                    held,
+                    from_the_dead,
+                });
             }
+            // Another one was first.
+            from_the_dead = false;
             if found != last {
                 (last, since, attempts) = (found, connection.now(), 0);
             }
             attempts += 1;
             if attempts % ASK_EVERY == 0 && connection.is_fenced(at.server(), holder).await? {
-                expected = found;
+                (expected, from_the_dead) = (found, true);
             } else if connection.now().saturating_sub(since) > LONGEST {
                 return Err(Error::Locked(at, holder));
             } else {
@@ -70,7 +85,11 @@ impl PoolLock {
         let found = connection.read(at, 1).await?[0];
         match ComputeId::new(found) {
             Some(holder) if holder == connection.compute() => {
-                return Ok(Some(PoolLock { at, held: found }));
+                return Ok(Some(PoolLock {
+                    at,
+                    held: found,
+                    from_the_dead: false,
+                }));
             }
             Some(holder) if !connection.is_fenced(at.server(), holder).await? => return Ok(None),
             _ => {}
@@ -78,7 +97,33 @@ impl PoolLock {
         let held = without_holder(found) | connection.compute().number();
         let attempt = async || connection.compare_exchange(at, found, held).await;
         let before = connection.insist(attempt).await?;
-        Ok((before == found || before == held).then_some(PoolLock { at, held }))
+        let is_taken = before == found || before == held;
+        let from_the_dead = ComputeId::new(found).is_some();
+        Ok(is_taken.then_some(PoolLock {
+            at,
+            held,
+            from_the_dead,
+        }))
+    }
+
+    /// The lock of a node that nothing leads to yet: who writes its image writes
+    /// [`word`](Self::word) with it, and nobody else has the lock when the node is found.
+    pub fn of_new(connection: &Connection, at: Address) -> PoolLock {
+        PoolLock {
+            at,
+            held: connection.compute().number(),
+            from_the_dead: false,
+        }
+    }
+
+    /// What the word is while this is held.
+    pub fn word(&self) -> u64 {
+        self.held
+    }
+
+    /// Whether it was taken from a compute server that was fenced, maybe while it wrote.
+    pub fn is_from_the_dead(&self) -> bool {
+        self.from_the_dead
     }
 
     /// Releases the lock.
@@ -86,11 +131,39 @@ impl PoolLock {
     /// # Errors
     /// The memory server does not answer. The lock may still be held.
     pub async fn release(self, connection: &Connection) -> Result<()> {
-        let PoolLock { at, held } = self;
+        let PoolLock { at, held, .. } = self;
         let released = without_holder(held).wrapping_add(1 << ComputeId::BITS);
         // Not by a write: if the answer is lost, the next attempt must not hit another's lock.
         let attempt = async || connection.compare_exchange(at, held, released).await;
         connection.insist(attempt).await.map(|_| ())
+    }
+}
+
+/// What is written before a lock is released.
+pub(crate) type Writes = Vec<(Address, Vec<u64>)>;
+
+impl PoolLock {
+    /// Writes what the lock protects and releases it, in one round trip (Wang et al.: "Sherman",
+    /// SIGMOD 2022, section 4.2). All of it lies on one memory server. A lock that is always
+    /// released so counts no releases: its word is 0 when it is free, as one guesses who wants it.
+    ///
+    /// # Errors
+    /// The memory server does not answer. The lock may still be held, and the rest be written.
+    pub async fn release_after(self, connection: &Connection, writes: Writes) -> Result<()> {
+        let PoolLock { at, held, .. } = self;
+        let free = (at, vec![without_holder(held)]);
+        let all: Writes = writes.into_iter().chain([free]).collect();
+        let mut was_sent = false;
+        let attempt = async || {
+            // What was given up arrived before what is sent now, or never will. If it has released
+            // the lock, another one may have it.
+            if was_sent && connection.read(at, 1).await?[0] != held {
+                return Ok(());
+            }
+            was_sent = true;
+            connection.write_in_order(all.clone()).await
+        };
+        connection.insist(attempt).await
     }
 }
 

@@ -1,7 +1,8 @@
 //! A memory server: registered memory, handed out in chunks.
 
 use std::collections::HashMap;
-use std::sync::atomic::{AtomicU64, Ordering::Relaxed, Ordering::SeqCst};
+use std::sync::atomic::Ordering::{Relaxed, Release, SeqCst};
+use std::sync::atomic::{AtomicU64, fence};
 use std::sync::{Arc, Mutex, MutexGuard};
 
 use timberline_tree::btree::page::Image;
@@ -83,6 +84,11 @@ impl MemoryServer {
         match *operation {
             Operation::Read(at, words) => self.read(at, words).map(Reply::Words),
             Operation::Write(at, ref words) => self.write(at, words).map(|()| Reply::Written),
+            Operation::WriteInOrder(_) => {
+                let words = operation.written_words();
+                self.write_part(operation, 0, words)?;
+                Ok(Reply::Written)
+            }
             Operation::CompareExchange { at, old, new } => {
                 let result = self.words(at, 1)?[0].compare_exchange(old, new, SeqCst, SeqCst);
                 Ok(Reply::Word(result.unwrap_or_else(|found| found)))
@@ -133,6 +139,31 @@ impl MemoryServer {
     pub(crate) fn write(&self, at: Address, words: &[u64]) -> Result<()> {
         for (place, &word) in self.words(at, words.len())?.iter().zip(words) {
             place.store(word, Relaxed);
+        }
+        Ok(())
+    }
+
+    /// Writes so many of the words of an operation, after as many as were written before.
+    ///
+    /// # Errors
+    /// There is no memory for some of the operation's words. Nothing was written now.
+    pub(crate) fn write_part(
+        &self,
+        operation: &Operation,
+        mut before: usize,
+        mut words: usize,
+    ) -> Result<()> {
+        for (at, all) in operation.writes() {
+            self.words(at, all.len())?;
+        }
+        for (at, all) in operation.writes() {
+            let skipped = before.min(all.len());
+            let now = words.min(all.len() - skipped);
+            // Who sees a word of the next write sees these.
+            fence(Release);
+            self.write(at.add(8 * skipped as u64), &all[skipped..][..now])?;
+            before -= skipped;
+            words -= now;
         }
         Ok(())
     }
@@ -236,6 +267,27 @@ mod tests {
             server.carry_out(&Operation::Read(at, 1)),
             Ok(Reply::Words(vec![7]))
         );
+    }
+
+    #[test]
+    fn writes_in_order_are_all_done_or_none() {
+        let server = MemoryServer::new(CHUNK).unwrap();
+        let [one, other] = [64, 8].map(|offset| Address::new(0, offset));
+        let read = || [one, other].map(|at| server.read(at, 1).unwrap()[0]);
+        let writes = vec![(one, vec![1, 2]), (other, vec![3])];
+        let perform = |writes| server.carry_out(&Operation::WriteInOrder(writes));
+        assert_eq!(perform(writes), Ok(Reply::Written));
+        assert_eq!(read(), [1, 3]);
+        let nowhere = Address::new(0, CHUNK as u64);
+        let refused = perform(vec![(one, vec![7]), (nowhere, vec![8])]);
+        assert_eq!(refused, Err(Error::OutOfRange(nowhere)));
+        assert_eq!(read(), [1, 3]);
+        // In parts, as a simulated network does it.
+        let writes = Operation::WriteInOrder(vec![(one, vec![5, 6]), (other, vec![7])]);
+        for (before, seen) in [(0, [5, 3]), (1, [5, 3]), (2, [5, 7])] {
+            server.write_part(&writes, before, 1).unwrap();
+            assert_eq!(read(), seen);
+        }
     }
 
     #[test]

@@ -12,7 +12,7 @@ mod superblock;
 
 pub use directory::{MAX_MEMBERS, MAX_PARTITIONS};
 pub(crate) use free_space::NODES;
-pub(crate) use lock::PoolLock;
+pub(crate) use lock::{PoolLock, Writes};
 pub use memory_server::{CHUNK, FINDERS, MemoryServer};
 pub use session::Session;
 pub(crate) use superblock::{SUPERBLOCK, Superblock};

@@ -10,10 +10,10 @@ use crate::fabric::Connection;
 pub(crate) const SUPERBLOCK: Address = Address::new(0, 0);
 
 const MAGIC: u64 = u64::from_le_bytes(*b"timberln");
-const VERSION: u64 = 2;
+const VERSION: u64 = 3;
 
-/// The words after the lock: magic number, version, node bytes, root.
-const WORDS: usize = 4;
+/// The words after the lock: magic number, version, node bytes, root, whether leaves are shared.
+const WORDS: usize = 5;
 const FIRST: u64 = 8;
 /// The root's place among them.
 const ROOT: u64 = FIRST + 3 * 8;
@@ -22,12 +22,15 @@ const ROOT: u64 = FIRST + 3 * 8;
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) struct Superblock {
     pub root: Address,
+    /// Whether several compute servers write the same leaves, which have checksums then.
+    pub shared_leaves: bool,
 }
 
 impl Superblock {
     /// Writes the superblock of a new tree.
     pub async fn create(self, connection: &Connection) -> Result<()> {
-        let words = [MAGIC, VERSION, Page::BYTES as u64, self.root.word()];
+        let (root, shared) = (self.root.word(), self.shared_leaves.into());
+        let words = [MAGIC, VERSION, Page::BYTES as u64, root, shared];
         connection.write(SUPERBLOCK.add(FIRST), words.into()).await
     }
 
@@ -42,10 +45,13 @@ impl Superblock {
         let words = connection.read(SUPERBLOCK.add(FIRST), WORDS).await?;
         let no_tree = |reason: String| Err(Error::NoTree(reason));
         match words[..] {
-            [MAGIC, VERSION, bytes, root] if bytes == Page::BYTES as u64 => Ok(Superblock {
-                root: Address::of_word(root),
-            }),
-            [MAGIC, VERSION, bytes, _] => {
+            [MAGIC, VERSION, bytes, root, shared] if bytes == Page::BYTES as u64 => {
+                Ok(Superblock {
+                    root: Address::of_word(root),
+                    shared_leaves: shared != 0,
+                })
+            }
+            [MAGIC, VERSION, bytes, ..] => {
                 no_tree(format!("its nodes have {bytes} bytes, not {}", Page::BYTES))
             }
             [MAGIC, version, ..] => no_tree(format!("its version is {version}, not {VERSION}")),

@@ -146,19 +146,20 @@ impl RemoteTree {
         Ok(Fetched::Again)
     }
 
-    /// Reads a node. An inner one may be mixed of two images while another server writes it; then
-    /// it is read again.
+    /// Reads a node. One that several servers write may be mixed of two images while another
+    /// server writes it; then it is read again.
     pub(super) async fn read_node(&self, address: Address, height: u8) -> Result<Page> {
+        let may_be_mixed = height > 0 || self.shares_leaves();
         let mut reads = 0;
         loop {
-            let read = self.connection.read(address, Page::WORDS);
+            let read = self.read_words(address);
             let words = self
                 .offloading
                 .timed(Way::Read, address, &self.connection, read)
-                .await?;
+                .await;
             reads += 1;
-            match page_of(&words, address) {
-                Err(Error::NotANode(_)) if height > 0 && reads < READS => {}
+            match words.and_then(|words| page_of(&words, self.sums(), address)) {
+                Err(Error::NotANode(_)) if may_be_mixed && reads < READS => {}
                 result => return result,
             }
         }

@@ -19,14 +19,14 @@ use crate::image::{LOCK_BYTES, written};
 
 /// A change of one record.
 #[derive(Clone, Copy, Debug)]
-enum Write {
+pub(super) enum Write {
     Insert(u64),
     Update(u64),
     Remove,
 }
 
 /// What a change did to a leaf.
-enum Changed {
+pub(super) enum Changed {
     Nothing,
     /// The payload of one entry.
     Word(usize),
@@ -35,7 +35,7 @@ enum Changed {
 }
 
 /// The leaf has no room for the record.
-struct Full;
+pub(super) struct Full;
 
 /// What came of an attempt in the cache.
 enum Attempt<T> {
@@ -55,7 +55,7 @@ impl Write {
     }
 
     /// Changes a leaf. Returns the value before, too.
-    fn apply(
+    pub(super) fn apply(
         self,
         search: Search,
         leaf: &PageLock<'_>,
@@ -124,6 +124,9 @@ impl RemoteTree {
                     self.check_owned(key)?;
                     if let Some(value) = self.cache.copies.get(key) {
                         return self.check_lease().map(|()| Some(value));
+                    }
+                    if let Some(direct) = self.options.direct {
+                        return self.get_direct(direct, key).await;
                     }
                     missing
                 }
@@ -196,7 +199,7 @@ impl RemoteTree {
         self.search.run(GetCached { tree: self, key })
     }
 
-    fn value_in(&self, leaf: &PageBody, key: u64) -> Option<u64> {
+    pub(super) fn value_in(&self, leaf: &PageBody, key: u64) -> Option<u64> {
         value_by(self.search, leaf, key)
     }
 
@@ -224,6 +227,9 @@ impl RemoteTree {
                     self.check_owned(key)?;
                     if let Some(before) = self.write_copy(key, write, missing) {
                         return self.check_lease().map(|()| Some(before));
+                    }
+                    if let Some(direct) = self.options.direct {
+                        return self.change_direct(direct, key, write).await;
                     }
                     missing
                 }
@@ -461,6 +467,6 @@ impl RemoteTree {
 }
 
 /// Where a leaf's image has the value of an entry, in bytes.
-fn word_at(index: usize) -> u64 {
+pub(super) fn word_at(index: usize) -> u64 {
     8 * PageBody::image_index(index) as u64
 }

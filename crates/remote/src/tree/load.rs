@@ -9,7 +9,7 @@ use super::space::Space;
 use crate::address::{Address, ServerId};
 use crate::error::{Error, Result};
 use crate::fabric::{Completion, Connection, Fabric, Operation};
-use crate::image::{LOCK_BYTES, image_of, written};
+use crate::image::{LOCK_BYTES, Sums, image_of, written};
 use crate::pool::Superblock;
 use crate::pool::directory::Partitions;
 use crate::tree::LOAD_FILL;
@@ -26,6 +26,9 @@ pub struct Layout {
     pub fill: f64,
     /// Subtrees of this height lie on one memory server each.
     pub subtree_height: u8,
+    /// Whether several compute servers write the same leaves ([`Direct`](crate::Direct)). Then
+    /// leaves have checksums, and there are no partitions.
+    pub shared_leaves: bool,
 }
 
 impl Default for Layout {
@@ -35,6 +38,7 @@ impl Default for Layout {
             boundaries: Vec::new(),
             fill: LOAD_FILL,
             subtree_height: 2,
+            shared_leaves: false,
         }
     }
 }
@@ -59,6 +63,7 @@ pub async fn load(
         connection: &connection,
         entries: ((Page::CAPACITY as f64 * layout.fill) as usize).clamp(2, Page::CAPACITY),
         subtree_height: layout.subtree_height,
+        shared_leaves: layout.shared_leaves,
         under_way: VecDeque::new(),
         levels: Vec::new(),
     };
@@ -70,6 +75,7 @@ struct Loader<'a> {
     space: Space,
     entries: usize,
     subtree_height: u8,
+    shared_leaves: bool,
     under_way: VecDeque<Completion>,
     levels: Vec<Level>,
 }
@@ -115,7 +121,11 @@ impl Loader<'_> {
             write.await?;
         }
         partitions.write(self.connection).await?;
-        Superblock { root }.create(self.connection).await
+        let superblock = Superblock {
+            root,
+            shared_leaves: self.shared_leaves,
+        };
+        superblock.create(self.connection).await
     }
 
     /// Ends the last leaf before this key, and all nodes above it that are full.
@@ -168,7 +178,11 @@ impl Loader<'_> {
             lock.insert(index, key, word);
         }
         level.nodes += 1;
-        let words = written(&image_of(&lock, |word| word));
+        let sums = match self.shared_leaves {
+            true => Sums::All,
+            false => Sums::Inner,
+        };
+        let words = written(&image_of(&lock, sums, |word| word));
         if self.under_way.len() == DEPTH {
             let oldest = self.under_way.pop_front().expect("there are some");
             oldest.await?;

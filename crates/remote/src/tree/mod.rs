@@ -8,6 +8,7 @@
 //! | `scan.rs`, `load.rs` | operations on many |
 //! | `structure.rs`, `merge.rs` | splits and merges |
 //! | `shared.rs` | inner nodes that several compute servers write |
+//! | `direct/` | leaves that stay in the pool, for designs that are compared |
 //! | `handover.rs` | keys that come to this compute server, and keys that go |
 //! | `together.rs` | many operations under way at a time |
 //! | `space.rs` | addresses for new nodes |
@@ -18,6 +19,7 @@
 //! awaited. An attempt that misses says what it misses; that is fetched, and the attempt starts
 //! again from the root.
 
+mod direct;
 mod fetch;
 mod handover;
 mod leaf;
@@ -40,6 +42,7 @@ use std::time::Duration;
 use timberline_tree::btree::Search;
 use timberline_tree::btree::page::{Image, Page, PageBody};
 
+pub use direct::{Check, Direct, Turns};
 pub use load::{Layout, load};
 pub use scan::Scan;
 
@@ -48,9 +51,10 @@ use crate::balance::{Balancing, Demand};
 use crate::cache::{Cache, Child, Flights};
 use crate::error::{Error, Result};
 use crate::fabric::{Connection, Counts, Fabric};
-use crate::image;
+use crate::image::{self, Sums};
 use crate::key_ranges::KeyRanges;
 use crate::pool::Superblock;
+use direct::LeafTurns;
 use fetch::Admission;
 use offload::Offloading;
 use space::Space;
@@ -88,6 +92,9 @@ pub struct Options {
     /// Whether a [`Member`](crate::Member) gives keys away by itself where it is asked for more
     /// than others, and how. `None`: it does not. It takes 32 KiB of the cache.
     pub balancing: Option<Balancing>,
+    /// Leaves stay in the pool: each operation reads its leaf there, and writes it there at once.
+    /// `None`: they are cached. For designs that are compared.
+    pub direct: Option<Direct>,
     /// Determines which nodes the cache replaces.
     pub seed: u64,
 }
@@ -104,6 +111,7 @@ impl Default for Options {
             offloading: false,
             write_through: false,
             balancing: None,
+            direct: None,
             seed: 1,
         }
     }
@@ -167,6 +175,7 @@ pub struct RemoteTree {
     offloading: Offloading,
     demand: Demand,
     merges: AtomicU64,
+    turns: LeafTurns,
     /// Why nothing can be written any more: a split or a merge is only in the cache.
     broken: OnceLock<Error>,
 }
@@ -194,6 +203,12 @@ impl RemoteTree {
         let servers = connection.servers();
         options.check(servers)?;
         let superblock = Superblock::read(&connection).await?;
+        let shares = options.direct.is_some_and(Direct::is_shared);
+        match (superblock.shared_leaves, shares) {
+            (true, false) => return Err(Error::SharedLeaves(true)),
+            (false, true) => return Err(Error::SharedLeaves(false)),
+            _ => {}
+        }
         let offloading = Offloading::new(options.offloading, servers);
         let bytes = options.cache_bytes - options.table_bytes(servers);
         let cache = Cache::new(bytes, options.copies, options.seed)?;
@@ -209,6 +224,7 @@ impl RemoteTree {
             space,
             offloading,
             merges: AtomicU64::new(0),
+            turns: LeafTurns::default(),
             broken: OnceLock::new(),
         };
         let root = tree.fetch_root(superblock.root).await?;
@@ -273,10 +289,23 @@ impl RemoteTree {
 
     /// The image of a cached page, with addresses in place of frames.
     fn image_of(&self, body: &PageBody) -> Image {
-        image::image_of(body, |word| match Child::of_word(word) {
+        image::image_of(body, self.sums(), |word| match Child::of_word(word) {
             Child::Cached(id) => self.cache.frame(id).address().word(),
             Child::Remote(address) => address.word(),
         })
+    }
+
+    /// Which nodes have checksums.
+    fn sums(&self) -> Sums {
+        match self.shares_leaves() {
+            true => Sums::All,
+            false => Sums::Inner,
+        }
+    }
+
+    /// Whether other compute servers write the same leaves.
+    fn shares_leaves(&self) -> bool {
+        self.options.direct.is_some_and(Direct::is_shared)
     }
 
     fn check_owned(&self, key: u64) -> Result<()> {
@@ -288,7 +317,7 @@ impl RemoteTree {
 
     /// Whether a node of these fences may be written by other compute servers.
     fn is_shared(&self, lower: u64, upper: u64) -> bool {
-        !self.owned.read().covers(&(lower..=upper))
+        self.shares_leaves() || !self.owned.read().covers(&(lower..=upper))
     }
 
     /// Writes words of a node that was changed, but not split.

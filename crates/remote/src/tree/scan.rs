@@ -78,6 +78,10 @@ impl RemoteTree {
 
     /// What the leaf that covers `key` has of a range.
     async fn leaf_records(&self, key: u64, keys: &RangeInclusive<u64>) -> Result<LeafRecords> {
+        if let Some(direct) = self.options.direct {
+            let leaf = self.leaf_direct(direct, key).await?;
+            return Ok(LeafRecords::of(&leaf.lock(), keys));
+        }
         loop {
             match self.leaf(key, Admission::Draw).await? {
                 Leaf::Cached(leaf) => {

@@ -83,18 +83,30 @@ impl RemoteTree {
         self.check_whole()?;
         // As in `fetch`: a split brings a leaf to the cache.
         self.check_owned(key)?;
-        while let Some(split) = self.next_split(key, why).await? {
+        self.split_from(0, key, why).await
+    }
+
+    /// Splits the node of a key above its leaf if it is full, and before it those above it.
+    ///
+    /// # Errors
+    /// As [`make_room`](Self::make_room).
+    pub(super) async fn make_room_above(&self, key: u64) -> Result<()> {
+        self.split_from(1, key, Why::Full).await
+    }
+
+    async fn split_from(&self, height: u8, key: u64, why: Why) -> Result<()> {
+        while let Some(split) = self.next_split(height, key, why).await? {
             self.split(split).await?;
         }
         Ok(())
     }
 
-    /// The node to split next for a key: of the full nodes above a leaf that has to be split, the
-    /// uppermost in an unbroken row.
-    async fn next_split(&self, key: u64, why: Why) -> Result<Option<Split>> {
+    /// The node to split next for a key: of the full nodes above one of this height that has to be
+    /// split, the uppermost in an unbroken row.
+    async fn next_split(&self, lowest: u8, key: u64, why: Why) -> Result<Option<Split>> {
         let mut split: Option<Split> = None;
         loop {
-            let height = split.map_or(0, |below| below.height + 1);
+            let height = split.map_or(lowest, |below| below.height + 1);
             let Some(at) = self.bring(key, height).await? else {
                 continue;
             };
@@ -173,21 +185,26 @@ impl RemoteTree {
 
     /// A place for a new node: on this server if it has memory, so that subtrees stay on one.
     async fn new_place(&self, server: ServerId) -> Result<Place> {
-        let servers = self.connection.servers();
-        let mut tried = 0;
-        let address = loop {
-            let address = self.space.take(&self.connection, server + tried).await;
-            tried += 1;
-            match address {
-                Err(Error::PoolFull(_)) if tried < servers => {}
-                result => break result?,
-            }
-        };
+        let address = self.new_address(server).await?;
         match self.take_frame().await {
             Ok(id) => Ok(Place { id, address }),
             Err(error) => {
                 self.space.give_back(address);
                 Err(error)
+            }
+        }
+    }
+
+    /// An address for a new node, on this server if it has memory.
+    pub(super) async fn new_address(&self, server: ServerId) -> Result<Address> {
+        let servers = self.connection.servers();
+        let mut tried = 0;
+        loop {
+            let address = self.space.take(&self.connection, server + tried).await;
+            tried += 1;
+            match address {
+                Err(Error::PoolFull(_)) if tried < servers => {}
+                result => return result,
             }
         }
     }

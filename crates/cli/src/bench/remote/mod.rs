@@ -105,8 +105,9 @@ pub struct RemoteArgs {
         value_name = "N"
     )]
     requests: u64,
-    /// Designs to compare: copies, copies-offload, dex, dex-offload, dex-eager, p-sherman-like
-    /// [default: all]
+    /// Designs to compare: copies, copies-offload, dex, dex-offload, dex-eager, p-sherman-like,
+    /// p-smart-like, partitioned; without partitions sherman-like, sherman-versions, smart-like,
+    /// baseline [default: all; with --servers those with partitions]
     #[arg(
         long,
         value_delimiter = ',',
@@ -165,7 +166,7 @@ impl RemoteArgs {
 
 pub fn run(args: &Args) -> Result<(), Failure> {
     let given = &args.remote;
-    let setting = Setting {
+    let mut setting = Setting {
         records: args.loads.records.unwrap_or(RECORDS),
         compute_servers: given.compute_servers,
         memory_servers: given.memory_servers,
@@ -187,6 +188,9 @@ pub fn run(args: &Args) -> Result<(), Failure> {
         finders: given.offload_threads,
         seed: args.comparison.seed,
     };
+    if given.designs.is_empty() && !given.servers.is_empty() {
+        setting.designs.retain(|it| it.is_partitioned());
+    }
     check(given, &setting)?;
     args.output.outputs.check_json()?;
     let interrupted = interrupts()?;

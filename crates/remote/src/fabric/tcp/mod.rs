@@ -102,6 +102,11 @@ impl Fabric for Tcp {
             Operation::Write(at, ref words) if words.len() > MAX_WORDS => {
                 Completion::ready(Err(Error::OutOfRange(at)))
             }
+            Operation::WriteInOrder(ref writes)
+                if operation.written_words() + 2 * writes.len() > MAX_WORDS =>
+            {
+                Completion::ready(Err(Error::OutOfRange(writes[0].0)))
+            }
             operation => link.start(&operation),
         }
     }

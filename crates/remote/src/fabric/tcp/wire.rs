@@ -8,6 +8,8 @@
 //! | 0 | kind, and a number of words above it | status, and a number of words above it |
 //! | 1 | number of the request | number of the request |
 //! | 2 | offset in the server's memory | – |
+//!
+//! Of writes in order, each has an offset and a number of words before its own.
 
 use crate::address::{Address, ComputeId, ServerId};
 use crate::error::{Error, Result};
@@ -33,6 +35,7 @@ const FENCE: u8 = 7;
 const IS_FENCED: u8 = 8;
 const FIND: u8 = 9;
 const GIVE_BACK: u8 = 10;
+const WRITE_IN_ORDER: u8 = 11;
 
 const WORDS: u8 = 0;
 const WRITTEN: u8 = 1;
@@ -81,9 +84,18 @@ fn parts(head: u64) -> std::result::Result<(u8, usize), Malformed> {
 
 /// Appends a request of this number. Its data has at most [`MAX_WORDS`] words.
 pub fn put_request(out: &mut Vec<u8>, number: u64, operation: &Operation) {
+    let in_order;
     let (kind, words, offset, data): (_, _, _, &[u64]) = match operation {
         Operation::Read(at, words) => (READ, *words, at.offset(), &[]),
         Operation::Write(at, words) => (WRITE, words.len(), at.offset(), words),
+        Operation::WriteInOrder(writes) => {
+            let each = writes.iter().map(|(at, words)| {
+                let head = [at.offset(), words.len() as u64];
+                head.into_iter().chain(words.iter().copied())
+            });
+            in_order = each.flatten().collect::<Vec<u64>>();
+            (WRITE_IN_ORDER, in_order.len(), 0, &in_order)
+        }
         Operation::CompareExchange { at, old, new } => {
             (COMPARE_EXCHANGE, 2, at.offset(), &[*old, *new])
         }
@@ -114,7 +126,7 @@ pub fn request(
     let (number, offset) = (left.next(), left.next());
     let data = match kind {
         READ => 0,
-        WRITE => words,
+        WRITE | WRITE_IN_ORDER => words,
         COMPARE_EXCHANGE if words == 2 => words,
         FETCH_ADD | FENCE | IS_FENCED if words == 1 => words,
         ALLOCATE | GIVE_BACK | LOAD if words == 0 => words,
@@ -135,6 +147,7 @@ pub fn request(
     let operation = match kind {
         READ => Operation::Read(at, words),
         WRITE => Operation::Write(at, left.take(words)),
+        WRITE_IN_ORDER => Operation::WriteInOrder(writes_of(&left.take(words), server)?),
         COMPARE_EXCHANGE => Operation::CompareExchange {
             at,
             old: left.next(),
@@ -156,6 +169,27 @@ pub fn request(
         _ => Operation::Call(server, Call::Load),
     };
     Ok(Some((REQUEST_HEAD + 8 * data, number, operation)))
+}
+
+/// Writes in order, of a request's data.
+fn writes_of(
+    mut data: &[u64],
+    server: ServerId,
+) -> std::result::Result<Vec<(Address, Vec<u64>)>, Malformed> {
+    let mut writes = Vec::new();
+    while let Some((&[offset, words], rest)) = data.split_first_chunk() {
+        let words = usize::try_from(words).map_err(|_| Malformed)?;
+        let (words, rest) = rest.split_at_checked(words).ok_or(Malformed)?;
+        if offset >= 1 << 48 {
+            return Err(Malformed);
+        }
+        writes.push((Address::new(server, offset), words.to_vec()));
+        data = rest;
+    }
+    match data.is_empty() && !writes.is_empty() {
+        true => Ok(writes),
+        false => Err(Malformed),
+    }
 }
 
 /// Appends the reply to the request of this number.
@@ -277,9 +311,9 @@ impl Asked {
         match operation {
             Operation::Read(_, words) => Asked::Words(*words),
             Operation::Call(_, Call::Allocate) => Asked::Nodes,
-            Operation::Write(..) | Operation::Call(_, Call::Fence(_) | Call::GiveBack(_)) => {
-                Asked::Written
-            }
+            Operation::Write(..)
+            | Operation::WriteInOrder(_)
+            | Operation::Call(_, Call::Fence(_) | Call::GiveBack(_)) => Asked::Written,
             Operation::Call(_, Call::Load) => Asked::Load,
             Operation::Call(_, Call::Find(_)) => Asked::Leaf,
             Operation::CompareExchange { .. }
@@ -299,6 +333,7 @@ mod tests {
         vec![
             Operation::Read(at, 128),
             Operation::Write(at, vec![1, u64::MAX, 3]),
+            Operation::WriteInOrder(vec![(at, vec![4, 5]), (at.add(64), vec![0])]),
             Operation::CompareExchange {
                 at,
                 old: 5,
@@ -391,6 +426,11 @@ mod tests {
             [head(FIND, 2), 0, 0],
         ] {
             assert_eq!(request(&words(&request_of), 0), Err(Malformed));
+        }
+        for data in [&[][..], &[8], &[8, 2, 1], &[1 << 48, 1, 1], &[8, u64::MAX]] {
+            let head = head(WRITE_IN_ORDER, data.len());
+            let writes = words(&[&[head, 0, 0], data].concat());
+            assert_eq!(request(&writes, 0), Err(Malformed), "{data:?}");
         }
         for compute in [0, 1 << ComputeId::BITS] {
             let fence = words(&[head(FENCE, 1), 0, 0, compute]);
