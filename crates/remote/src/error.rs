@@ -47,6 +47,15 @@ pub enum Error {
     SharedLeaves(bool),
     /// A member's leaves are its own, and are cached.
     DirectMember,
+    /// etcd refused, did not answer, or is none: what is said is a line. **Whether it did what was
+    /// asked for is not known** if it did not answer.
+    Etcd(String),
+    /// The owners of this tree's keys are written elsewhere than this member would: in etcd, if it
+    /// is set, or else in the pool.
+    OwnersElsewhere {
+        /// Whether they are in etcd.
+        in_etcd: bool,
+    },
     /// The pool has a tree already, or something else.
     PoolInUse,
     /// What lies there is no node.
@@ -131,6 +140,15 @@ impl fmt::Display for Error {
             Error::DirectMember => write!(
                 f,
                 "a member's leaves are its own, and are cached: Options::direct is for others"
+            ),
+            Error::Etcd(line) => write!(f, "{line}"),
+            Error::OwnersElsewhere { in_etcd: true } => write!(
+                f,
+                "the owners of this tree's keys are written in etcd: say in which (--etcd)"
+            ),
+            Error::OwnersElsewhere { in_etcd: false } => write!(
+                f,
+                "the owners of this tree's keys are written in the pool, not in etcd"
             ),
             Error::PoolInUse => f.write_str("the memory servers have a tree already"),
             Error::NotANode(address) => write!(f, "there is no node at {address}"),

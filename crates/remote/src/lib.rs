@@ -37,6 +37,6 @@ mod tree;
 pub use address::{Address, ComputeId, ServerId};
 pub use balance::Balancing;
 pub use error::{Error, Result};
-pub use member::Member;
+pub use member::{Etcd, Member};
 pub use tree::{Check, Direct, Turns};
 pub use tree::{LOAD_FILL, Layout, NODE_BYTES, NODE_ENTRIES, Options, RemoteTree, Scan, load};

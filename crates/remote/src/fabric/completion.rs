@@ -9,42 +9,48 @@ use crate::error::Result;
 use crate::fabric::Reply;
 
 #[derive(Debug)]
-enum State {
+enum State<T> {
     Waiting(Option<Waker>),
-    Done(Option<Result<Reply>>),
+    Done(Option<T>),
 }
 
 /// The result of an operation that has begun: a future. Dropping it does not undo the operation.
 #[derive(Debug)]
-pub struct Completion(Arc<Mutex<State>>);
+pub struct Completion<T = Result<Reply>>(Arc<Mutex<State<T>>>);
 
 /// Where the result of an operation is put, once.
-#[derive(Clone, Debug)]
-pub struct Completer(Arc<Mutex<State>>);
+#[derive(Debug)]
+pub struct Completer<T = Result<Reply>>(Arc<Mutex<State<T>>>);
 
-impl Completion {
+impl<T> Clone for Completer<T> {
+    fn clone(&self) -> Self {
+        Completer(Arc::clone(&self.0))
+    }
+}
+
+impl<T> Completion<T> {
     /// One that is complete.
-    pub fn ready(result: Result<Reply>) -> Completion {
+    pub fn ready(result: T) -> Completion<T> {
         Completion(Arc::new(Mutex::new(State::Done(Some(result)))))
     }
 
     /// One that waits, and what completes it. Of several clones of that, the first completes it.
-    pub fn pending() -> (Completion, Completer) {
+    pub fn pending() -> (Completion<T>, Completer<T>) {
         let state = Arc::new(Mutex::new(State::Waiting(None)));
         (Completion(Arc::clone(&state)), Completer(state))
     }
 }
 
-impl Completer {
+impl<T> Completer<T> {
     /// Puts the result there, unless there is one already, and wakes the task that waits for it.
-    pub fn complete(&self, result: Result<Reply>) {
+    pub fn complete(&self, result: T) {
         if let Some(waker) = self.put(result) {
             waker.wake();
         }
     }
 
     /// The same, but the caller has to wake the task.
-    pub(super) fn put(&self, result: Result<Reply>) -> Option<Waker> {
+    pub(super) fn put(&self, result: T) -> Option<Waker> {
         let mut state = lock(&self.0);
         let State::Waiting(waker) = &mut *state else {
             return None;
@@ -55,10 +61,10 @@ impl Completer {
     }
 }
 
-impl Future for Completion {
-    type Output = Result<Reply>;
+impl<T> Future for Completion<T> {
+    type Output = T;
 
-    fn poll(self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Result<Reply>> {
+    fn poll(self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<T> {
         match &mut *lock(&self.0) {
             State::Waiting(waker) => {
                 *waker = Some(context.waker().clone());
@@ -84,7 +90,7 @@ pub(crate) async fn yield_now() {
     .await;
 }
 
-fn lock(state: &Mutex<State>) -> MutexGuard<'_, State> {
+fn lock<T>(state: &Mutex<State<T>>) -> MutexGuard<'_, State<T>> {
     // Wakers run outside of the lock, so no panic leaves it half changed.
     state.lock().unwrap_or_else(|it| it.into_inner())
 }

@@ -10,7 +10,7 @@ use crate::balance::policy::{Move, View, decide};
 use crate::balance::{Sample, Seen};
 use crate::error::Result;
 use crate::pool::PoolLock;
-use crate::pool::directory::{self, PARTITIONS, Partitions};
+use crate::pool::directory::PARTITIONS;
 use crate::pool::reports::{MOVES, Report};
 
 /// When this period began, in which no keys have changed hands.
@@ -110,7 +110,7 @@ impl Member {
     /// this version of the table.
     async fn comparable(&self, version: u64) -> Result<Option<Vec<(ComputeId, Report)>>> {
         let reports = Report::read_all(self.connection()).await?;
-        let places = directory::places(self.connection()).await?.into_iter();
+        let places = self.registry.places(self.connection()).await?.into_iter();
         let live = places.filter(|(_, place)| !place.is_dead());
         let reported = live.filter_map(|(at, place)| Some((place.compute, reports[at]?)));
         let reported: Vec<_> = reported.collect();
@@ -126,7 +126,7 @@ impl Member {
             return Ok(());
         };
         let result = async {
-            if Partitions::read(connection).await?.version() == version {
+            if self.registry.partitions(connection).await?.version() == version {
                 self.hand_over_now(wanted.keys, wanted.to).await?;
                 self.moves.fetch_add(1, Relaxed);
             }

@@ -1,6 +1,7 @@
 //! Compute servers that share a tree: each has keys of its own, and gets those of one that dies.
 
 mod balance;
+mod registry;
 
 use std::collections::HashMap;
 use std::future::pending;
@@ -16,11 +17,12 @@ use crate::address::ComputeId;
 use crate::error::{Error, Result};
 use crate::fabric::{Connection, Fabric};
 use crate::key_ranges::KeyRanges;
-use crate::pool::PoolLock;
-use crate::pool::directory::{self, Change, MEMBERS, PARTITIONS, Partitions, Place};
+use crate::pool::directory::{MEMBERS, PARTITIONS, Partitions, Place};
 use crate::pool::reports::Report;
 use crate::tree::{Options, RemoteTree};
 use balance::Meter;
+pub use registry::Etcd;
+use registry::{Registry, Renewed};
 
 /// A compute server that shares a tree with others.
 ///
@@ -39,6 +41,8 @@ use balance::Meter;
 /// [`Options::write_through`] was set.
 pub struct Member {
     tree: RemoteTree,
+    /// Who else there is, and who has which keys.
+    registry: Registry,
     lease: Duration,
     /// The number of its place in the pool.
     number: usize,
@@ -73,9 +77,12 @@ impl Member {
         }
         let tree = RemoteTree::open_without_keys(fabric, options).await?;
         let connection = tree.connection();
-        let partitions = Partitions::read(connection).await?;
-        let (number, place) = directory::take_place(connection).await?;
+        let etcd = tree.options().etcd.as_ref();
+        let registry = Registry::open(connection, etcd, lease).await?;
+        let partitions = registry.partitions(connection).await?;
+        let (number, place) = registry.take_place(connection).await?;
         let member = Member {
+            registry,
             number,
             lease,
             state: Mutex::new(State {
@@ -118,7 +125,7 @@ impl Member {
     /// # Errors
     /// Memory server 0 does not answer.
     pub async fn members(&self) -> Result<Vec<ComputeId>> {
-        directory::members(self.connection()).await
+        self.registry.members(self.connection()).await
     }
 
     /// Renews the lease and looks after the other members four times a lease, until this member
@@ -150,7 +157,7 @@ impl Member {
     /// [`Error::Fenced`]: this member was taken for dead. Or a memory server does not answer: the
     /// next call tries again.
     pub async fn tend(&self) -> Result<()> {
-        for (number, place) in directory::places(self.connection()).await? {
+        for (number, place) in self.registry.places(self.connection()).await? {
             if place.is_dead() {
                 self.bury(number, place).await?;
             }
@@ -164,7 +171,7 @@ impl Member {
     /// As [`tend`](Self::tend).
     pub async fn sync(&self) -> Result<()> {
         let _turn = self.tree.flights().begin(PARTITIONS).await;
-        let partitions = Partitions::read(self.connection()).await?;
+        let partitions = self.registry.partitions(self.connection()).await?;
         let (version, mine) = (partitions.version(), partitions.keys_of(self.compute()));
         self.state().partitions = partitions;
         let had: KeyRanges = self.tree.partitions().into_iter().collect();
@@ -187,7 +194,7 @@ impl Member {
         let is_wanted =
             |it: &RangeInclusive<u64>| keys.contains(it.start()) && keys.contains(it.end());
         let turn = self.tree.flights().begin(PARTITIONS).await;
-        self.change_partitions(async |partitions| {
+        self.change_partitions(async |partitions, _| {
             let free: Vec<_> = partitions.ranges_of(None).filter(is_wanted).collect();
             for keys in free {
                 partitions.assign(&keys, Some(self.compute()));
@@ -221,8 +228,8 @@ impl Member {
             return Err(Error::NoMember(to));
         }
         self.tree.release(&keys).await?;
-        self.change_partitions(async |partitions| {
-            match self.members().await?.contains(&to) {
+        self.change_partitions(async |partitions, members| {
+            match members.contains(&to) {
                 true => partitions.assign(&keys, Some(to)),
                 false => return Err(Error::NoMember(to)),
             }
@@ -245,13 +252,10 @@ impl Member {
         self.tree.give_space_back().await;
         // It has nothing left to lose, so it declares itself dead.
         let _renewal = self.tree.flights().begin(MEMBERS).await;
-        let declare = async || {
-            let place = self.state().place;
-            // Of a renewal without an answer it is not known whether it arrived.
-            Ok(self.declare_dead(self.number, place).await?
-                || self.declare_dead(self.number, place.next()).await?)
-        };
-        self.connection().insist(declare).await?;
+        let place = self.state().place;
+        self.registry
+            .leave(self.connection(), self.number, place)
+            .await?;
         self.tree.set_lease(Duration::ZERO);
         Ok(())
     }
@@ -266,17 +270,15 @@ impl Member {
         loop {
             let begin = connection.now();
             let place = self.state().place;
-            let next = place.next();
-            let change = directory::change_place(connection, self.number, Some(place), Some(next));
-            match change.await? {
-                Change::Now => {
-                    self.state().place = next;
+            match self.registry.renew(connection, self.number, place).await? {
+                Renewed::Now(place) => {
+                    self.state().place = place;
                     self.tree.set_lease(begin + self.lease);
                     return Ok(());
                 }
                 // That heartbeat is older than this attempt, so the lease must not begin here.
-                Change::Before => self.state().place = next,
-                Change::Not => return Err(self.is_dead()),
+                Renewed::Before(place) => self.state().place = place,
+                Renewed::Not => return Err(self.is_dead()),
             }
         }
     }
@@ -287,9 +289,10 @@ impl Member {
     /// # Errors
     /// As [`tend`](Self::tend).
     pub async fn watch(&self) -> Result<()> {
-        let before = self.connection().now();
-        let places = directory::places(self.connection()).await?;
-        let after = self.connection().now();
+        let connection = self.connection();
+        let before = connection.now();
+        let places = self.registry.places(connection).await?;
+        let after = connection.now();
         for (number, place) in places.into_iter().filter(|it| it.0 != self.number) {
             let since = {
                 let mut state = self.state();
@@ -301,18 +304,17 @@ impl Member {
             };
             let is_late = before.saturating_sub(since) > self.lease * 3 / 2;
             // Who buries one dead member may wait for a lock of another one.
-            if place.is_dead() || (is_late && self.declare_dead(number, place).await?) {
-                self.connection().fence(place.compute).await?;
+            if place.is_dead()
+                || (is_late
+                    && self
+                        .registry
+                        .declare_dead(connection, number, place)
+                        .await?)
+            {
+                connection.fence(place.compute).await?;
             }
         }
         Ok(())
-    }
-
-    /// Takes a member for dead whose heartbeat does not go on. Says whether it is dead then.
-    async fn declare_dead(&self, number: usize, place: Place) -> Result<bool> {
-        let dead = Some(place.dead());
-        let change = directory::change_place(self.connection(), number, Some(place), dead);
-        Ok(change.await? != Change::Not)
     }
 
     /// Distributes the keys of a dead member, after it can do nothing more. Several members may do
@@ -322,44 +324,23 @@ impl Member {
         let _turn = self.tree.flights().begin(PARTITIONS).await;
         // Who took it for dead may have died before all memory servers knew.
         connection.fence(dead.compute).await?;
-        self.with_table_locked(async {
-            let mut partitions = Partitions::read(connection).await?;
-            if partitions.distribute(dead.compute, &directory::members(connection).await?) {
-                partitions.write(connection).await?;
-            }
-            // As long as it has its place, it is buried again.
-            directory::change_place(connection, number, Some(dead), None).await?;
-            Ok(())
-        })
-        .await
+        self.registry.bury(connection, number, dead).await
     }
 
-    /// Changes the table, if there is something to change. It may only give keys to those who are
-    /// members while it is locked. The caller has this member's turn.
+    /// Changes the table, if there is something to change; the change gets the members, too, and
+    /// may be made several times. It may only give keys to those who are members when the table is
+    /// written. The caller has this member's turn.
     async fn change_partitions(
         &self,
-        change: impl AsyncFnOnce(&mut Partitions) -> Result<()>,
+        change: impl AsyncFn(&mut Partitions, &[ComputeId]) -> Result<()>,
     ) -> Result<()> {
-        self.with_table_locked(async {
-            if !self.members().await?.contains(&self.compute()) {
-                return Err(self.is_dead());
-            }
-            let before = Partitions::read(self.connection()).await?;
-            let mut after = before.clone();
-            change(&mut after).await?;
-            match after == before {
-                true => Ok(()),
-                false => after.write(self.connection()).await,
-            }
-        })
-        .await
-    }
-
-    async fn with_table_locked(&self, work: impl Future<Output = Result<()>>) -> Result<()> {
-        let lock = PoolLock::take(self.connection(), PARTITIONS).await?;
-        let result = work.await;
-        lock.release(self.connection()).await?;
-        result
+        let changed = async |partitions: &mut Partitions, members: &[ComputeId]| match members
+            .contains(&self.compute())
+        {
+            true => change(partitions, members).await,
+            false => Err(self.is_dead()),
+        };
+        self.registry.change(self.connection(), changed).await
     }
 
     /// Others have this member's keys.

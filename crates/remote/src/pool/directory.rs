@@ -16,6 +16,10 @@ use crate::error::{Error, Result};
 use crate::fabric::Connection;
 use crate::key_ranges::KeyRanges;
 
+/// Where owners and members are written: a word, 0 before the first member.
+pub(crate) const KEEPER: Address = Address::new(0, 2 << 10);
+/// The word for a pool whose own table has them. Others name what is elsewhere.
+pub(crate) const KEPT_HERE: u64 = 1;
 /// The lock of the table, which follows it.
 pub(crate) const PARTITIONS: Address = Address::new(0, 4 << 10);
 /// The compute servers.
@@ -83,11 +87,19 @@ impl Partitions {
     ///
     /// # Errors
     /// There are too many partitions; or memory server 0 does not answer, and may have written it.
-    pub async fn write(mut self, connection: &Connection) -> Result<()> {
-        self.version += 1;
-        self = self.checked()?;
-        let attempt = async || connection.write(PARTITIONS.add(8), self.words()).await;
+    pub async fn write(self, connection: &Connection) -> Result<()> {
+        let next = self.next()?;
+        let attempt = async || connection.write(PARTITIONS.add(8), next.words()).await;
         connection.insist(attempt).await
+    }
+
+    /// The next version of the table.
+    ///
+    /// # Errors
+    /// There are too many partitions.
+    pub fn next(self) -> Result<Partitions> {
+        let version = self.version + 1;
+        Partitions { version, ..self }.checked()
     }
 
     /// How often the table was written.
@@ -160,7 +172,8 @@ impl Partitions {
         }
     }
 
-    fn words(&self) -> Vec<u64> {
+    /// The table as words. Its version is among them.
+    pub fn words(&self) -> Vec<u64> {
         let number = |owner: Option<ComputeId>| owner.map_or(0, ComputeId::number);
         let all = self.all.iter().flat_map(|it| [it.first, number(it.owner)]);
         let head = [self.version, self.all.len() as u64, 0];
@@ -169,7 +182,8 @@ impl Partitions {
         words
     }
 
-    fn of_words(words: &[u64]) -> Option<Partitions> {
+    /// The table of these words, if they are one.
+    pub fn of_words(words: &[u64]) -> Option<Partitions> {
         let (head, all) = words.split_first_chunk::<HEAD>()?;
         let [version, count, sum] = *head;
         if all.len() as u64 != 2 * count || sum != checksum(words) {
@@ -210,6 +224,15 @@ impl Place {
     /// That of a compute server which has just come.
     pub fn new(compute: ComputeId) -> Place {
         Place { compute, beat: 0 }
+    }
+
+    /// Its number, and that it was taken for dead or not, without a heartbeat.
+    pub fn known(compute: ComputeId, is_dead: bool) -> Place {
+        let place = Place::new(compute);
+        match is_dead {
+            true => place.dead(),
+            false => place,
+        }
     }
 
     /// After one more heartbeat.

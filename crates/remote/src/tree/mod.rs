@@ -53,6 +53,7 @@ use crate::error::{Error, Result};
 use crate::fabric::{Connection, Counts, Fabric};
 use crate::image::{self, Sums};
 use crate::key_ranges::KeyRanges;
+use crate::member::Etcd;
 use crate::pool::Superblock;
 use direct::LeafTurns;
 use fetch::Admission;
@@ -92,6 +93,9 @@ pub struct Options {
     /// Whether a [`Member`](crate::Member) gives keys away by itself where it is asked for more
     /// than others, and how. `None`: it does not. It takes 32 KiB of the cache.
     pub balancing: Option<Balancing>,
+    /// The etcd that has the owners of keys and the leases of [`Member`](crate::Member)s. `None`:
+    /// the pool has them. All members of a tree have to say the same.
+    pub etcd: Option<Etcd>,
     /// Leaves stay in the pool: each operation reads its leaf there, and writes it there at once.
     /// `None`: they are cached. For designs that are compared.
     pub direct: Option<Direct>,
@@ -112,6 +116,7 @@ impl Default for Options {
             write_through: false,
             balancing: None,
             direct: None,
+            etcd: None,
             seed: 1,
         }
     }
