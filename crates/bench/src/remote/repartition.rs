@@ -17,7 +17,7 @@ use futures_util::stream::FuturesUnordered;
 use serde::{Deserialize, Serialize};
 use timberline_io::wait_for;
 use timberline_remote::fabric::{Counts, Fabric};
-use timberline_remote::{Balancing, Error, Layout, Member, Options, Result, load};
+use timberline_remote::{Balancing, Error, Etcd, Layout, Member, Options, Result, load};
 
 use super::{Design, Requests, Setting, Workload};
 use crate::workload::Rng;
@@ -72,11 +72,15 @@ pub fn measure_handover(
     setting: &Setting,
     fabrics: [Arc<dyn Fabric>; 2],
     is_balanced: bool,
+    etcd: Option<Etcd>,
     is_over: &(dyn Fn() -> bool + Sync),
 ) -> Result<Option<Handover>> {
     let loaded = load(Arc::clone(&fabrics[0]), Layout::default(), setting.loaded());
     wait_for(loaded)?;
-    let options = options(setting, is_balanced);
+    let options = Options {
+        etcd,
+        ..options(setting, is_balanced)
+    };
     let join = |fabric| wait_for(Member::join(fabric, options.clone(), LEASE));
     let [one, other] = fabrics;
     let giver = join(one)?;

@@ -20,7 +20,7 @@ use timberline_bench::report::write_file;
 use timberline_remote::fabric::Fabric;
 use timberline_remote::fabric::tcp::{Tcp, TcpOptions};
 use timberline_remote::pool::FINDERS;
-use timberline_remote::{Error, ServerId};
+use timberline_remote::{Error, Etcd, ServerId};
 use timberline_tier::topology::Topology;
 
 use super::Args;
@@ -71,6 +71,10 @@ pub struct RemoteArgs {
     /// whose keys stay and then follow it
     #[arg(long, requires = "remote", conflicts_with_all = ["designs", "remote_workloads"])]
     balance: bool,
+    /// Where an etcd serves clients, such as http://127.0.0.1:2379: it has the owners of keys and the
+    /// compute servers' leases, not the memory servers
+    #[arg(long, requires = "repartition", value_parser = Etcd::new, value_name = "URL")]
+    etcd: Option<Etcd>,
     /// Compute servers, each with the same share of the keys
     #[arg(long, default_value_t = 4, value_parser = servers(), requires = "remote", value_name = "N")]
     compute_servers: u16,
@@ -224,7 +228,8 @@ pub fn run(args: &Args) -> Result<(), Failure> {
     let fabric = connect()?;
     if given.repartition {
         let fabrics = [Arc::new(fabric) as Arc<dyn Fabric>, Arc::new(connect()?)];
-        let measured = measure_handover(&setting, fabrics, given.balance, &is_over);
+        let etcd = given.etcd.clone();
+        let measured = measure_handover(&setting, fabrics, given.balance, etcd, &is_over);
         let measured = measured.map_err(failure)?;
         let handover = measured.ok_or_else(interrupted_run)?;
         if write_json(args, &json!({ "setting": setting, "handover": handover }))? {
@@ -269,6 +274,7 @@ fn check(given: &RemoteArgs, setting: &Setting) -> Result<(), Failure> {
 /// Bad input, if the memory servers or the cache do not fit what was asked for.
 fn failure(error: Error) -> Failure {
     match error {
+        Error::Etcd(_) => Failure::Impossible(format!("--etcd: {error}")),
         Error::PoolInUse => Failure::Impossible(format!("--servers: {error}")),
         Error::PoolFull(_) => Failure::Impossible(format!(
             "{error}: give it more --memory, or fewer --records and --requests"
