@@ -60,6 +60,12 @@ pub enum Error {
     PoolInUse,
     /// What lies there is no node.
     NotANode(Address),
+    /// What lies there is not the record that it should be.
+    Damaged(Address),
+    /// A record of so many bytes is longer than any may be.
+    RecordTooLong(usize),
+    /// The pool has no tree, but this memory server has handed out memory.
+    NotEmpty(ServerId),
     /// The key belongs to another compute server's partition.
     NotOwned(u64),
     /// The cache cannot hold a path to a leaf.
@@ -152,6 +158,17 @@ impl fmt::Display for Error {
             ),
             Error::PoolInUse => f.write_str("the memory servers have a tree already"),
             Error::NotANode(address) => write!(f, "there is no node at {address}"),
+            Error::Damaged(address) => write!(f, "the record at {address} is damaged"),
+            Error::RecordTooLong(bytes) => write!(
+                f,
+                "a record of {bytes} bytes is too long: {} is the most",
+                crate::records::MAX_RECORD
+            ),
+            Error::NotEmpty(server) => write!(
+                f,
+                "memory server 0 has no tree, but memory server {server} is in use: the servers \
+                 have to be given in the order that the tree was made with"
+            ),
             Error::NotOwned(key) => write!(f, "key {key} is in another server's partition"),
             Error::CacheTooSmall { bytes, least } => {
                 write!(

@@ -32,6 +32,7 @@ mod image;
 mod key_ranges;
 mod member;
 pub mod pool;
+pub mod records;
 mod tree;
 
 pub use address::{Address, ComputeId, ServerId};
@@ -39,4 +40,6 @@ pub use balance::Balancing;
 pub use error::{Error, Result};
 pub use member::{Etcd, Member};
 pub use tree::{Check, Direct, Turns};
-pub use tree::{LOAD_FILL, Layout, NODE_BYTES, NODE_ENTRIES, Options, RemoteTree, Scan, load};
+pub use tree::{
+    LOAD_FILL, Layout, NODE_BYTES, NODE_ENTRIES, Options, RemoteTree, Scan, load, load_if_empty,
+};

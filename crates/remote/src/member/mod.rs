@@ -5,6 +5,7 @@ mod registry;
 
 use std::collections::HashMap;
 use std::future::pending;
+use std::net::SocketAddr;
 use std::ops::RangeInclusive;
 use std::pin::pin;
 use std::sync::atomic::AtomicU64;
@@ -17,6 +18,8 @@ use crate::address::ComputeId;
 use crate::error::{Error, Result};
 use crate::fabric::{Connection, Fabric};
 use crate::key_ranges::KeyRanges;
+use crate::pool::Origin;
+use crate::pool::contacts;
 use crate::pool::directory::{MEMBERS, PARTITIONS, Partitions, Place};
 use crate::pool::reports::Report;
 use crate::tree::{Options, RemoteTree};
@@ -126,6 +129,41 @@ impl Member {
     /// Memory server 0 does not answer.
     pub async fn members(&self) -> Result<Vec<ComputeId>> {
         self.registry.members(self.connection()).await
+    }
+
+    /// Lets others know where this member can be asked ([`contacts`](Self::contacts)).
+    ///
+    /// # Errors
+    /// Memory server 0 does not answer.
+    pub async fn announce(&self, address: SocketAddr) -> Result<()> {
+        contacts::write(self.connection(), self.number, address).await
+    }
+
+    /// The members that nobody has taken for dead, and where they can be asked if they have said.
+    ///
+    /// # Errors
+    /// As [`announce`](Self::announce).
+    pub async fn contacts(&self) -> Result<Vec<(ComputeId, Option<SocketAddr>)>> {
+        let said: HashMap<_, _> = contacts::read(self.connection())
+            .await?
+            .into_iter()
+            .collect();
+        let members = self.members().await?.into_iter();
+        Ok(members.map(|it| (it, said.get(&it).copied())).collect())
+    }
+
+    /// Which data the pool has.
+    ///
+    /// # Errors
+    /// As [`announce`](Self::announce).
+    pub async fn origin(&self) -> Result<Origin> {
+        Origin::read(self.connection()).await
+    }
+
+    /// How often the table of partitions was changed when it was last read. Whoever gets keys reads
+    /// a higher number than those before have read while they had them.
+    pub fn table_version(&self) -> u64 {
+        self.state().partitions.version()
     }
 
     /// Renews the lease and looks after the other members four times a lease, until this member

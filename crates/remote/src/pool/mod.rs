@@ -1,5 +1,6 @@
 //! The memory servers' side, and what they agree with compute servers on.
 
+pub(crate) mod contacts;
 pub(crate) mod directory;
 mod find;
 mod free_space;
@@ -10,6 +11,7 @@ pub(crate) mod reports;
 mod session;
 mod superblock;
 
+pub use contacts::Origin;
 pub use directory::{MAX_MEMBERS, MAX_PARTITIONS};
 pub(crate) use free_space::NODES;
 pub(crate) use lock::{PoolLock, Writes};

@@ -10,8 +10,9 @@ use crate::address::{Address, ServerId};
 use crate::error::{Error, Result};
 use crate::fabric::{Completion, Connection, Fabric, Operation};
 use crate::image::{LOCK_BYTES, Sums, image_of, written};
-use crate::pool::Superblock;
+use crate::pool::contacts::ORIGIN;
 use crate::pool::directory::Partitions;
+use crate::pool::{CHUNK, Origin, PoolLock, Superblock};
 use crate::tree::LOAD_FILL;
 
 /// Writes that are under way at a time.
@@ -68,6 +69,38 @@ pub async fn load(
         levels: Vec::new(),
     };
     loader.load(&layout.boundaries, records).await
+}
+
+/// Makes a tree without records, unless the pool has one already. Others may do the same at the same
+/// time. Says whether it did. A pool that has a tree has its `origin` already.
+///
+/// # Errors
+/// The pool has no tree but is in use, or is full; or a memory server does not answer.
+pub async fn load_if_empty(
+    fabric: Arc<dyn Fabric>,
+    layout: Layout,
+    origin: Origin,
+) -> Result<bool> {
+    let connection = Connection::new(fabric.clone());
+    if !Superblock::is_nowhere(&connection).await? {
+        return Ok(false);
+    }
+    let lock = PoolLock::take(&connection, ORIGIN).await?;
+    let made = async {
+        if !Superblock::is_nowhere(&connection).await? {
+            return Ok(false);
+        }
+        for server in 0..connection.servers() {
+            if connection.load(server).await?.allocated_bytes > CHUNK as u64 {
+                return Err(Error::NotEmpty(server));
+            }
+        }
+        origin.write(&connection).await?;
+        load(fabric, layout, []).await.map(|()| true)
+    };
+    let made = made.await;
+    lock.release(&connection).await?;
+    made
 }
 
 struct Loader<'a> {

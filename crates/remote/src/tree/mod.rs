@@ -43,7 +43,7 @@ use timberline_tree::btree::Search;
 use timberline_tree::btree::page::{Image, Page, PageBody};
 
 pub use direct::{Check, Direct, Turns};
-pub use load::{Layout, load};
+pub use load::{Layout, load, load_if_empty};
 pub use scan::Scan;
 
 use crate::address::{Address, ServerId};
