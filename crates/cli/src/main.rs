@@ -8,6 +8,7 @@ mod backup;
 mod bars;
 mod bench;
 mod check;
+mod cluster;
 mod eval;
 mod known;
 mod live;
@@ -18,6 +19,7 @@ mod outputs;
 mod plan;
 mod pool;
 mod processes;
+mod reload;
 mod say;
 mod serve;
 mod setup;
@@ -57,6 +59,8 @@ enum Command {
     Restore(backup::Restore),
     /// Serve a store on disk to Redis' clients
     Serve(serve::Args),
+    /// Bring a cluster's data back from its nodes' logs, after memory servers were lost
+    Reload(reload::Args),
     /// Serve memory to compute servers, for a B+tree that outgrows one machine
     Pool(pool::Args),
     /// Print a script that completes commands and options in a shell
@@ -120,6 +124,7 @@ fn main() -> ExitCode {
         Command::Backup(args) => backup::backup(&args),
         Command::Restore(args) => backup::restore(&args),
         Command::Serve(args) => serve::run(&args),
+        Command::Reload(args) => reload::run(&args),
         Command::Pool(args) => pool::run(&args),
         Command::Completions(args) => manual::completions(&args, Cli::command()),
         Command::Man(args) => manual::page(&args, Cli::command()),

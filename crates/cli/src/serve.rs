@@ -8,9 +8,9 @@ use timberline_store::{Error as StoreError, IndexMemory};
 use timberline_tier::topology::Topology;
 use timberline_tree::Art;
 
-use crate::Failure;
 use crate::say::tell;
 use crate::tiers::Nodes;
+use crate::{Failure, cluster};
 
 /// What `--durability` takes.
 #[derive(Clone, Copy, clap::ValueEnum)]
@@ -80,6 +80,8 @@ pub struct Args {
     max_clients: u32,
     #[command(flatten)]
     nodes: Nodes,
+    #[command(flatten)]
+    cluster: cluster::Args,
 }
 
 fn memory(text: &str) -> Result<u64, String> {
@@ -115,6 +117,7 @@ impl Args {
         }
         options.protected = !self.no_protected_mode;
         options.max_clients = self.max_clients as usize;
+        options.cluster = self.cluster.options(self.memory, &self.listen)?;
         options.password = self.password_file.as_deref().map(password).transpose()?;
         Ok(options)
     }
@@ -174,9 +177,10 @@ fn report(report: &timberline_store::Report) {
 pub fn run(args: &Args) -> Result<(), Failure> {
     timberline_tier::keep_large_blocks_apart();
     let server = Server::open(args.options()?).map_err(|error| match error {
-        Error::Listen(..) | Error::Store(StoreError::Configuration(_)) => {
-            Failure::impossible(error)
-        }
+        Error::Listen(..)
+        | Error::Cluster(_)
+        | Error::OtherData(_)
+        | Error::Store(StoreError::Configuration(_)) => Failure::impossible(error),
         Error::Store(StoreError::Disk(..) | StoreError::Format(..) | StoreError::InUse(_)) => {
             Failure::Impossible(format!("--dir {}: {error}", args.dir.display()))
         }
@@ -193,11 +197,11 @@ pub fn run(args: &Args) -> Result<(), Failure> {
         tell(format_args!("metrics at http://{address}/metrics"));
     }
     let addresses: Vec<String> = server.addresses().iter().map(ToString::to_string).collect();
-    tell(format_args!(
-        "{} keys; ready at {}",
-        server.keys(),
-        addresses.join(" and ")
-    ));
+    let what = match server.node() {
+        Some(name) => format!("node {name}"),
+        None => format!("{} keys", server.keys()),
+    };
+    tell(format_args!("{what}; ready at {}", addresses.join(" and ")));
     server.run().map_err(Failure::failed)?;
     tell("stopped; all writes are on the disk");
     Ok(())

@@ -9,12 +9,13 @@ use crate::shared::Shared;
 type Section = fn(&Shared, &mut String);
 
 /// All sections, by name.
-pub(crate) const SECTIONS: [(&str, Section); 6] = [
+pub(crate) const SECTIONS: [(&str, Section); 7] = [
     ("Server", server),
     ("Clients", clients),
     ("Memory", memory),
     ("Persistence", persistence),
     ("Stats", stats),
+    ("Cluster", cluster),
     ("Keyspace", keyspace),
 ];
 
@@ -26,7 +27,11 @@ fn line(text: &mut String, name: &str, value: impl std::fmt::Display) {
 fn server(shared: &Shared, text: &mut String) {
     line(text, "redis_version", crate::REDIS_VERSION);
     line(text, "timberline_version", env!("CARGO_PKG_VERSION"));
-    line(text, "redis_mode", "standalone");
+    let mode = match shared.keyspace.node() {
+        Some(_) => "cluster",
+        None => "standalone",
+    };
+    line(text, "redis_mode", mode);
     line(text, "os", std::env::consts::OS);
     line(text, "arch_bits", usize::BITS);
     line(text, "process_id", std::process::id());
@@ -95,6 +100,11 @@ fn stats(shared: &Shared, text: &mut String) {
     let evicted = shared.keyspace.store().stats().evicted;
     line(text, "evicted_keys", evicted);
     line(text, "expired_keys", shared.keyspace.expired.load(Relaxed));
+}
+
+fn cluster(shared: &Shared, text: &mut String) {
+    let enabled = shared.keyspace.node().is_some();
+    line(text, "cluster_enabled", u8::from(enabled));
 }
 
 fn keyspace(shared: &Shared, text: &mut String) {

@@ -2,12 +2,14 @@
 //!
 //! `resp` turns bytes into commands and replies into bytes, without I/O. `keyspace` makes typed
 //! keys that expire of the store's records, and has the locks that make commands atomic. `command`
-//! has one table of all commands, with a file for each family. A `connection` runs the commands
+//! has one table of all commands, with a file for each family. `cluster` makes the server one of
+//! several whose strings are in the memory of other servers. A `connection` runs the commands
 //! that a client sent at a time and answers with one write; the `server` has a store, a thread a
 //! core, and sockets.
 
 mod channels;
 mod client;
+mod cluster;
 mod command;
 mod config;
 mod connection;
@@ -21,6 +23,7 @@ mod session;
 mod shared;
 mod slowlog;
 
+pub use cluster::{ClusterOptions, Reloaded, reload};
 pub use options::{Durability, Options, bytes};
 pub use server::{Error, Handle, Server};
 

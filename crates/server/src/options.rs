@@ -5,6 +5,8 @@ use std::path::PathBuf;
 
 use timberline_store::IndexMemory;
 
+use crate::cluster::ClusterOptions;
+
 /// When a write is acknowledged, and so what a crash of the machine can lose.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Durability {
@@ -60,6 +62,9 @@ pub struct Options {
     pub protected: bool,
     /// Connections at a time.
     pub max_clients: usize,
+    /// The cluster that this is a node of: strings are in the memory of its memory servers, and the
+    /// store is their log.
+    pub cluster: Option<ClusterOptions>,
 }
 
 impl Options {
@@ -80,6 +85,7 @@ impl Options {
             password: None,
             protected: true,
             max_clients: 10_000,
+            cluster: None,
         }
     }
 }

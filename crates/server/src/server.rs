@@ -12,6 +12,7 @@ use tokio::net::{TcpListener, TcpStream};
 use tokio::sync::mpsc::{UnboundedReceiver, UnboundedSender, unbounded_channel};
 use tokio::task::LocalSet;
 
+use crate::cluster::{self, About, ClusterOptions, Node, Strings, either};
 use crate::config::Config;
 use crate::connection;
 use crate::keyspace::Keyspace;
@@ -36,6 +37,10 @@ pub enum Error {
     Listen(SocketAddr, io::Error),
     /// The store can't be opened, or failed.
     Store(timberline_store::Error),
+    /// The memory servers of the cluster can't be used, or failed.
+    Cluster(timberline_remote::Error),
+    /// The folder has the log of other data than the memory servers have; the reason in one line.
+    OtherData(String),
     /// The system gives no threads or no way to wait for sockets.
     System(io::Error),
 }
@@ -45,12 +50,29 @@ impl fmt::Display for Error {
         match self {
             Error::Listen(address, error) => write!(f, "can't listen at {address}: {error}"),
             Error::Store(error) => write!(f, "{error}"),
+            Error::Cluster(error) => write!(f, "{error}"),
+            Error::OtherData(reason) => f.write_str(reason),
             Error::System(error) => write!(f, "{error}"),
         }
     }
 }
 
 impl std::error::Error for Error {}
+
+impl From<timberline_remote::Error> for Error {
+    fn from(error: timberline_remote::Error) -> Error {
+        Error::Cluster(error)
+    }
+}
+
+impl From<crate::keyspace::Error> for Error {
+    fn from(error: crate::keyspace::Error) -> Error {
+        match error {
+            crate::keyspace::Error::Store(error) => Error::Store(error),
+            crate::keyspace::Error::Pool(error) => Error::Cluster(error),
+        }
+    }
+}
 
 impl From<timberline_store::Error> for Error {
     fn from(error: timberline_store::Error) -> Error {
@@ -101,13 +123,22 @@ impl Server {
             capacity: options.capacity,
             evict: options.evict,
             index: options.index.clone(),
-            // The rest is for clients and the program itself.
-            memory_bytes: (options.memory / 8 * 5).max(timberline_store::Options::LEAST_MEMORY),
-            cache_bytes: u64::MAX,
+            // The rest is for clients and the program itself; in a cluster, for its cache too.
+            memory_bytes: match options.cluster {
+                Some(_) => options.memory / 8 * 3,
+                None => options.memory / 8 * 5,
+            }
+            .max(timberline_store::Options::LEAST_MEMORY),
+            // A log is not read while the node runs.
+            cache_bytes: options.cluster.as_ref().map_or(u64::MAX, |_| 0),
             ..Default::default()
         };
         let (store, report) = Store::open(&options.dir, store_options)?;
-        let keyspace = wait_for(Keyspace::open(store))?;
+        let strings = match &options.cluster {
+            Some(cluster) => Some(wait_for(join(cluster, &options, &store))?),
+            None => None,
+        };
+        let keyspace = wait_for(Keyspace::open(store, strings))?;
         let slowlog = Arc::new(Slowlog::default());
         let addresses = options.listen.clone();
         let config = Config::new(options, Arc::clone(&slowlog));
@@ -118,6 +149,11 @@ impl Server {
             addresses,
             report,
         })
+    }
+
+    /// Its name as a node of a cluster, if it is one.
+    pub fn node(&self) -> Option<String> {
+        self.shared.keyspace.node().map(Node::name)
     }
 
     /// Where it listens.
@@ -175,8 +211,17 @@ impl Server {
         for worker in workers {
             let _ = worker.join();
         }
+        let fenced = self.shared.keyspace.node().is_some_and(Node::is_dead);
+        let left = match self.shared.keyspace.node().filter(|_| !fenced) {
+            Some(node) => wait_for(node.leave()),
+            None => Ok(()),
+        };
         let stopped = self.shared.keyspace.store().stop();
         served.map_err(Error::System)?;
+        left?;
+        if fenced {
+            return Err(Error::Cluster(timberline_remote::Error::Fenced));
+        }
         Ok(stopped?)
     }
 }
@@ -245,8 +290,19 @@ async fn lead(
     let expiring = tokio::task::spawn_local(async move {
         let _ = timed.keyspace.expire().await;
     });
-    shared.stop.wait().await;
-    for task in accepting.into_iter().chain([ticking, reaping, expiring]) {
+    let mut beside = vec![ticking, reaping, expiring];
+    if let Some(node) = shared.keyspace.node() {
+        let expiring = cluster::expire(Arc::clone(&shared));
+        let balancing = cluster::balance(Arc::clone(&shared));
+        beside.push(tokio::task::spawn_local(expiring));
+        beside.push(tokio::task::spawn_local(balancing));
+        either(shared.stop.wait(), node.stop.wait()).await;
+    }
+    if !shared.keyspace.node().is_some_and(Node::is_dead) {
+        shared.stop.wait().await;
+    }
+    shared.shutdown();
+    for task in accepting.into_iter().chain(beside) {
         task.abort();
     }
     Ok(())
@@ -314,16 +370,32 @@ async fn tick(shared: Arc<Shared>) {
     }
 }
 
-/// Waits for the first of two futures.
-async fn either(a: impl Future<Output = ()>, b: impl Future<Output = ()>) {
-    let (mut a, mut b) = (std::pin::pin!(a), std::pin::pin!(b));
-    std::future::poll_fn(|context| {
-        match a.as_mut().poll(context).is_ready() || b.as_mut().poll(context).is_ready() {
-            true => std::task::Poll::Ready(()),
-            false => std::task::Poll::Pending,
+/// Joins a cluster, whose data the store is the log of.
+async fn join(
+    cluster: &ClusterOptions,
+    options: &Options,
+    store: &Store,
+) -> Result<Strings, Error> {
+    let about = About::read(store).await?;
+    let address = cluster.announce.unwrap_or(options.listen[0]);
+    let dir = options.dir.display();
+    let joined = Node::join(cluster, address, about.map(|it| it.data)).await;
+    let node = match joined {
+        Err(timberline_remote::Error::NoTree(_)) if about.is_some() => {
+            return Err(Error::OtherData(format!(
+                "the memory servers have no data, but {dir} is the log of some: `timberline reload` \
+                 brings it back, another folder begins anew"
+            )));
         }
-    })
-    .await;
+        joined => joined?,
+    };
+    if about.is_some_and(|it| it.data != node.origin().data) {
+        node.leave().await?;
+        return Err(Error::OtherData(format!(
+            "{dir} is the log of other data than the memory servers have"
+        )));
+    }
+    Ok(Strings::open(node, store).await?)
 }
 
 /// Listens at an address, and replaces it by the real one where its port was 0.

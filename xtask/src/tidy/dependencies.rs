@@ -25,7 +25,7 @@ const ALLOWED: &[(&str, &str)] = &[
     ("research", "sync tier placement"),
     ("store", "io tree placement tier sync"),
     ("remote", "tree placement tier sync"),
-    ("server", "store io tree placement tier sync"),
+    ("server", "store remote io tree placement tier sync"),
     // Re-exports all libraries for users.
     ("timberline", "sync tier placement tree derive"),
     (

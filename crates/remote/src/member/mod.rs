@@ -160,6 +160,14 @@ impl Member {
         Origin::read(self.connection()).await
     }
 
+    /// Sets which data the pool has. Nobody else may do so at the same time.
+    ///
+    /// # Errors
+    /// As [`announce`](Self::announce); it may be set.
+    pub async fn set_origin(&self, origin: Origin) -> Result<()> {
+        origin.write(self.connection()).await
+    }
+
     /// How often the table of partitions was changed when it was last read. Whoever gets keys reads
     /// a higher number than those before have read while they had them.
     pub fn table_version(&self) -> u64 {

@@ -141,7 +141,10 @@ pub(super) fn hello(call: &mut Call) -> Done {
     out.bulk(b"id");
     out.integer(call.session.client.id as i64);
     out.bulk(b"mode");
-    out.bulk(b"standalone");
+    out.bulk(match call.shared.keyspace.node() {
+        Some(_) => b"cluster",
+        None => b"standalone",
+    });
     out.bulk(b"role");
     out.bulk(b"master");
     out.bulk(b"modules");

@@ -2,16 +2,14 @@
 
 use std::borrow::Cow;
 
-use timberline_store::Error;
-
-use crate::keyspace::Failed;
+use crate::keyspace::{Error, Failed};
 
 /// An error to reply with: Redis' words where Redis has it.
 #[derive(Debug)]
 pub(crate) enum Failure {
     /// These words, an error code first.
     Said(Cow<'static, str>),
-    /// The store's.
+    /// The store's, or the memory servers'.
     Store(Error),
 }
 
@@ -34,6 +32,7 @@ impl Failure {
     pub fn text(&self) -> Cow<'static, str> {
         match self {
             Failure::Said(words) => words.clone(),
+            Failure::Store(Error::Pool(error)) => super::cluster::text(error).into(),
             Failure::Store(error) => format!("ERR {error}").into(),
         }
     }
@@ -42,6 +41,18 @@ impl Failure {
 impl From<Error> for Failure {
     fn from(error: Error) -> Failure {
         Failure::Store(error)
+    }
+}
+
+impl From<timberline_store::Error> for Failure {
+    fn from(error: timberline_store::Error) -> Failure {
+        Failure::Store(error.into())
+    }
+}
+
+impl From<timberline_remote::Error> for Failure {
+    fn from(error: timberline_remote::Error) -> Failure {
+        Failure::Store(error.into())
     }
 }
 

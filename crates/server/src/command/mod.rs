@@ -1,5 +1,6 @@
 //! Commands: one table, and a file for each family.
 
+mod cluster;
 mod combinations;
 mod connection;
 mod failure;
@@ -109,6 +110,17 @@ pub(crate) async fn dispatch(
         session.transaction_failed();
         return;
     };
+    let held = match shared.keyspace.node() {
+        Some(node) => cluster::hold(node, session, command, args).await,
+        None => Ok(None),
+    };
+    let _held = match held {
+        Ok(held) => held,
+        Err(refused) => {
+            session.transaction_failed();
+            return out.error(&refused);
+        }
+    };
     if let Some(transaction) = &mut session.transaction
         && !command.flags.has(Flags::NOT_QUEUED)
     {
@@ -136,7 +148,10 @@ pub(crate) async fn run(mut call: Call<'_>) {
         true => Locks::new(),
         false => lock(&call).await,
     };
-    let done = (call.command.handler)(&mut call).await;
+    let done = match call.shared.keyspace.node() {
+        Some(_) => cluster::handler(&mut call).await,
+        None => (call.command.handler)(&mut call).await,
+    };
     call.shared
         .stats
         .commands
@@ -203,6 +218,13 @@ fn admitted(
     if shared.config.options.evict && command.is_of_many_records() {
         out.error(&format!(
             "ERR this server is a cache (--evict) and has strings only: no '{}'",
+            command.name
+        ));
+        return None;
+    }
+    if shared.keyspace.node().is_some() && !cluster::serves(command) {
+        out.error(&format!(
+            "ERR a node of a cluster (--cluster) has strings only: no '{}'",
             command.name
         ));
         return None;

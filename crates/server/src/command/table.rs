@@ -4,7 +4,7 @@ use smallvec::SmallVec;
 
 use super::{Call, Running};
 use super::{
-    combinations, connection, hashes, keys, pubsub, scan, server, sets, sorted, strings,
+    cluster, combinations, connection, hashes, keys, pubsub, scan, server, sets, sorted, strings,
     transaction,
 };
 use crate::resp::{Args, integer};
@@ -336,6 +336,12 @@ pub(crate) static TABLE: &[Command] = rows! {
     "punsubscribe" -1 Flags::SUBSCRIBED, NO, now!(pubsub::punsubscribe), "Leaves patterns";
     "subscribe" -2 Flags::SUBSCRIBED, NO, now!(pubsub::subscribe), "Subscribes to channels";
     "unsubscribe" -1 Flags::SUBSCRIBED, NO, now!(pubsub::unsubscribe), "Leaves channels";
+    ]
+    "cluster" => [
+    "asking" 1 N, NO, now!(cluster::accept), "Does nothing: slots move at once";
+    "cluster" -2 N, NO, later!(cluster::cluster), "Describes the cluster, and moves slots";
+    "readonly" 1 N, NO, now!(cluster::accept), "Does nothing: there are no replicas";
+    "readwrite" 1 N, NO, now!(cluster::accept), "Does nothing: there are no replicas";
     ]
     "server" => [
     "backup" 2 Flags::NOT_IN_MULTI, NO, later!(server::backup),

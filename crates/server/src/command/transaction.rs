@@ -23,6 +23,14 @@ impl Transaction {
         self.queued.push(queued);
     }
 
+    /// The keys of all commands.
+    pub fn keys(&self) -> Vec<&[u8]> {
+        let queued = self.queued.iter();
+        queued
+            .flat_map(|it| it.command.keys.of(it.args()))
+            .collect()
+    }
+
     /// Bytes that it takes.
     pub fn memory(&self) -> usize {
         self.memory

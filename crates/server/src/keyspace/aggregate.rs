@@ -2,9 +2,9 @@
 
 use std::collections::BTreeMap;
 
-use timberline_store::{Error, Scan};
+use timberline_store::Scan;
 
-use super::{Changes, Entry, Failed, Keyspace, Kind, StoreKey, store_key};
+use super::{Changes, Entry, Error, Failed, Keyspace, Kind, StoreKey, store_key};
 
 /// Where the name begins in the key of an element: behind the letter and the id.
 pub const ELEMENT_NAME: usize = 9;
@@ -63,9 +63,8 @@ impl Keyspace {
 
     /// The value of a hash's field or the score of a sorted set's member.
     pub async fn element(&self, entry: &Entry, name: &[u8]) -> Result<Option<Vec<u8>>, Error> {
-        self.store
-            .get(&element_key(entry.kind, entry.id(), name))
-            .await
+        let key = element_key(entry.kind, entry.id(), name);
+        Ok(self.store.get(&key).await?)
     }
 
     /// Whether a hash, set or sorted set has an element.

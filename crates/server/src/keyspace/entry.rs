@@ -40,7 +40,7 @@ pub struct Entry {
 
 impl Entry {
     /// A record that [`encode`](Self::encode) made.
-    pub(super) fn new(bytes: Vec<u8>) -> Entry {
+    pub fn new(bytes: Vec<u8>) -> Entry {
         let first = bytes.first().copied().unwrap_or(0);
         let kind = match first & !EXPIRES {
             1 => Kind::Hash,
@@ -59,7 +59,7 @@ impl Entry {
     }
 
     /// When the key of a record expires.
-    pub(super) fn expiry(record: &[u8]) -> Option<i64> {
+    pub fn expiry(record: &[u8]) -> Option<i64> {
         let expires = record.first().is_some_and(|it| it & EXPIRES != 0);
         let at = record.get(1..9).filter(|_| expires)?;
         Some(i64::from_le_bytes(at.try_into().expect("eight bytes")))

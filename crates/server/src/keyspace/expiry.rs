@@ -6,9 +6,7 @@
 
 use std::time::Duration;
 
-use timberline_store::Error;
-
-use super::{AT_ONCE, Entry, Keyspace, StoreKey, store_key};
+use super::{AT_ONCE, Entry, Error, Keyspace, StoreKey, store_key};
 use crate::shared::millis_since_1970;
 
 /// The letter of timers.

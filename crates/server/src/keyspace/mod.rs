@@ -22,18 +22,22 @@
 
 mod aggregate;
 mod entry;
+mod error;
 mod expiry;
 mod watch;
 
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 
 use smallvec::SmallVec;
-use timberline_store::{Batch, Error, Store};
+use timberline_store::{Batch, Store};
 use tokio::sync::{Mutex, MutexGuard, Notify};
 
 pub use aggregate::{ELEMENT_NAME, score_of, sortable};
 pub use entry::{Entry, Kind};
+pub use error::Error;
 pub use watch::{Watched, Watches};
+
+use crate::cluster::{Node, Strings};
 
 /// Locks of keys. A power of two.
 const STRIPES: usize = 4096;
@@ -50,6 +54,8 @@ type StoreKey = SmallVec<[u8; 64]>;
 /// Typed keys that expire, in a store.
 pub struct Keyspace {
     store: Store,
+    /// In a cluster: strings are in the pool, and there are no other types. The store is their log.
+    pool: Option<Strings>,
     stripes: Box<[Mutex<()>]>,
     /// Who wants to know of changes.
     pub watches: Watches,
@@ -74,7 +80,7 @@ fn store_key(letter: u8, parts: &[&[u8]]) -> StoreKey {
 
 impl Keyspace {
     /// The keys in a store.
-    pub async fn open(store: Store) -> Result<Keyspace, Error> {
+    pub async fn open(store: Store, pool: Option<Strings>) -> Result<Keyspace, Error> {
         let ids = store_key(b'i', &[]);
         let next = store.get(&ids).await?;
         let next = next
@@ -88,8 +94,14 @@ impl Keyspace {
             removing: Mutex::default(),
             orphans: Notify::new(),
             expired: AtomicU64::new(0),
+            pool,
             store,
         })
+    }
+
+    /// This node of a cluster, if it is one.
+    pub fn node(&self) -> Option<&Node> {
+        self.pool.as_ref().map(|it| &*it.node)
     }
 
     /// The store below.
@@ -162,7 +174,7 @@ impl Keyspace {
     }
 
     async fn record(&self, letter: u8, key: &[u8], now: i64) -> Result<Option<Entry>, Error> {
-        let Some(bytes) = self.store.get(&store_key(letter, &[key])).await? else {
+        let Some(bytes) = self.bytes(letter, key).await? else {
             return Ok(None);
         };
         let entry = Entry::new(bytes);
@@ -176,9 +188,18 @@ impl Keyspace {
         Ok(Some(entry))
     }
 
+    /// The bytes of a key's record behind a letter.
+    async fn bytes(&self, letter: u8, key: &[u8]) -> Result<Option<Vec<u8>>, Error> {
+        match &self.pool {
+            None => Ok(self.store.get(&store_key(letter, &[key])).await?),
+            Some(strings) if letter == b's' => strings.get(key).await,
+            Some(_) => Ok(None),
+        }
+    }
+
     /// Sets a string, in place of anything that the key was.
     pub async fn set(&self, key: &[u8], value: &[u8], expires: Option<i64>) -> Result<(), Error> {
-        if self.aggregates() > 0 || expires.is_some() {
+        if self.aggregates() > 0 || expires.is_some() || self.pool.is_some() {
             let mut changes = self.changes();
             changes.overwrite(key, value, expires).await?;
             return changes.commit().await;
@@ -191,7 +212,7 @@ impl Keyspace {
 
     /// A key's record behind this letter, unless it expired; removes nothing, so needs no lock.
     pub async fn look(&self, key: &[u8], letter: u8, now: i64) -> Result<Option<Entry>, Error> {
-        let bytes = self.store.get(&store_key(letter, &[key])).await?;
+        let bytes = self.bytes(letter, key).await?;
         let entry = bytes.map(Entry::new);
         Ok(entry.filter(|it| it.expires.is_none_or(|at| at > now)))
     }
@@ -225,6 +246,7 @@ impl Keyspace {
         Changes {
             keyspace: self,
             batch: Batch::new(),
+            pooled: Vec::new(),
             touched: SmallVec::new(),
             removed: SmallVec::new(),
             orphans: false,
@@ -354,10 +376,18 @@ impl From<Error> for Failed {
     }
 }
 
-/// Changes that take effect together, or not at all.
+/// A change of a string in the pool.
+struct Pooled {
+    key: Box<[u8]>,
+    /// `None` removes it.
+    record: Option<Vec<u8>>,
+}
+
+/// Changes that take effect together, or not at all; in a cluster, one after the other.
 pub struct Changes<'a> {
     keyspace: &'a Keyspace,
     batch: Batch,
+    pooled: Vec<Pooled>,
     touched: SmallVec<[Box<[u8]>; 2]>,
     /// Ids of the keys that are removed.
     removed: SmallVec<[u64; 2]>,
@@ -389,7 +419,7 @@ impl Changes<'_> {
     /// Removes a key that has this entry.
     pub fn remove_entry(&mut self, key: &[u8], entry: &Entry) {
         if entry.kind == Kind::String {
-            self.batch.delete(&store_key(b's', &[key]));
+            self.delete_record(b's', key);
         } else if !self.removed.contains(&entry.id()) {
             self.removed.push(entry.id());
             self.batch.delete(&store_key(b'a', &[key]));
@@ -414,6 +444,10 @@ impl Changes<'_> {
 
     /// Sets a key's record, and a timer if it expires.
     fn put_record(&mut self, letter: u8, key: &[u8], record: &[u8]) {
+        if self.keyspace.pool.is_some() {
+            self.change_pooled(key, Some(record.into()));
+            return self.touch(key);
+        }
         self.batch.put(&store_key(letter, &[key]), record);
         if let Some(timer) = self.keyspace.new_timer(key, record) {
             self.batch.put(&timer, &[]);
@@ -428,8 +462,21 @@ impl Changes<'_> {
         } else {
             b'a'
         };
-        self.batch.delete(&store_key(letter, &[key]));
+        self.delete_record(letter, key);
         self.touch(key);
+    }
+
+    /// Removes a key's record.
+    fn delete_record(&mut self, letter: u8, key: &[u8]) {
+        match self.keyspace.pool {
+            Some(_) => self.change_pooled(key, None),
+            None => self.batch.delete(&store_key(letter, &[key])),
+        }
+    }
+
+    fn change_pooled(&mut self, key: &[u8], record: Option<Vec<u8>>) {
+        let key = key.into();
+        self.pooled.push(Pooled { key, record });
     }
 
     fn touch(&mut self, key: &[u8]) {
@@ -441,7 +488,15 @@ impl Changes<'_> {
     /// Does them.
     pub async fn commit(self) -> Result<(), Error> {
         let keyspace = self.keyspace;
-        keyspace.store.write(&self.batch).await?;
+        match &keyspace.pool {
+            None => keyspace.store.write(&self.batch).await?,
+            Some(strings) => {
+                for Pooled { key, record } in &self.pooled {
+                    let record = record.as_deref();
+                    strings.set(&keyspace.store, key, record).await?;
+                }
+            }
+        }
         for key in &self.touched {
             keyspace.watches.touch(key);
         }

@@ -1,0 +1,72 @@
+//! `timberline serve --cluster`: a server that is a node of a cluster.
+
+use std::net::SocketAddr;
+use std::path::PathBuf;
+use std::time::Duration;
+
+use timberline_server::ClusterOptions;
+
+use crate::Failure;
+use crate::pool::key;
+
+#[derive(clap::Args)]
+pub struct Args {
+    /// Be a node of a cluster: strings are in the memory of servers that run `timberline pool`, and
+    /// --dir has a log of them
+    #[arg(long, requires = "servers", conflicts_with = "evict")]
+    cluster: bool,
+    /// The memory servers, in the same order for all nodes
+    #[arg(
+        long,
+        value_delimiter = ',',
+        requires = "cluster",
+        value_name = "ADDRESS:PORT"
+    )]
+    servers: Vec<SocketAddr>,
+    /// File with the key that the memory servers have
+    #[arg(long, requires = "cluster", value_name = "FILE")]
+    key_file: Option<PathBuf>,
+    /// Where clients and other nodes reach this one, if not where it listens first
+    #[arg(long, requires = "cluster", value_name = "ADDRESS:PORT")]
+    announce: Option<SocketAddr>,
+    /// Milliseconds after which a node that does not answer is given up; one and a half times later
+    /// others have its slots
+    #[arg(
+        long,
+        requires = "cluster",
+        default_value = "3000",
+        value_parser = clap::value_parser!(u64).range(100..=600_000),
+        value_name = "MS"
+    )]
+    lease: u64,
+    /// Slots move by `CLUSTER MIGRATESLOTS` only, not so that all nodes have about as many
+    #[arg(long, requires = "cluster")]
+    fixed_slots: bool,
+}
+
+impl Args {
+    /// How the server is a node, if it is to be one that takes so much memory and listens there.
+    pub fn options(
+        &self,
+        memory: u64,
+        listen: &[SocketAddr],
+    ) -> Result<Option<ClusterOptions>, Failure> {
+        if !self.cluster {
+            return Ok(None);
+        }
+        let mut options = ClusterOptions::new(self.servers.clone());
+        options.key = self.key_file.as_deref().map(key).transpose()?;
+        options.announce = self.announce;
+        options.lease = Duration::from_millis(self.lease);
+        options.balances = !self.fixed_slots;
+        // As much again is for clients and the program itself, the rest for the log's index.
+        options.cache_bytes = usize::try_from(memory / 4).map_err(Failure::impossible)?;
+        let address = self.announce.or(listen.first().copied());
+        if let Some(address) = address.filter(|it| it.ip().is_unspecified()) {
+            return Err(Failure::Impossible(format!(
+                "--announce: nobody can be sent to {address}; give the address that clients reach"
+            )));
+        }
+        Ok(Some(options))
+    }
+}

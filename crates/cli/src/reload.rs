@@ -1,0 +1,51 @@
+//! `timberline reload`: a cluster's data, from the logs of its nodes, after memory servers were lost.
+
+use std::net::SocketAddr;
+use std::path::PathBuf;
+use std::time::Duration;
+
+use timberline_server::{ClusterOptions, Error, reload};
+
+use crate::Failure;
+use crate::pool::key;
+use crate::say::tell;
+
+#[derive(clap::Args)]
+pub struct Args {
+    /// Folders of all nodes (--dir), or backups of them; without one of them, its keys are lost
+    #[arg(required = true, value_name = "FOLDER")]
+    folders: Vec<PathBuf>,
+    /// Memory servers without data, in the order that the nodes will be given
+    #[arg(
+        long,
+        required = true,
+        value_delimiter = ',',
+        value_name = "ADDRESS:PORT"
+    )]
+    servers: Vec<SocketAddr>,
+    /// File with the key that the memory servers have
+    #[arg(long, value_name = "FILE")]
+    key_file: Option<PathBuf>,
+}
+
+pub fn run(args: &Args) -> Result<(), Failure> {
+    if let Some(folder) = args.folders.iter().find(|it| !it.is_dir()) {
+        let folder = folder.display();
+        return Err(Failure::Impossible(format!("{folder} is no folder")));
+    }
+    let mut options = ClusterOptions::new(args.servers.clone());
+    options.key = args.key_file.as_deref().map(key).transpose()?;
+    // Nobody waits for a reply meanwhile.
+    options.deadline = Duration::from_secs(10);
+    let reloaded = reload(&options, &args.folders).map_err(|error| match error {
+        Error::System(_) => Failure::failed(error),
+        _ => Failure::impossible(error),
+    })?;
+    tell(format_args!(
+        "{} keys are in the pool, of {} records in {} logs",
+        reloaded.keys,
+        reloaded.records,
+        args.folders.len()
+    ));
+    Ok(())
+}

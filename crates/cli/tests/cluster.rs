@@ -1,0 +1,354 @@
+//! A cluster of processes: `pool`, `serve --cluster` and `reload`; what dies, and what is lost.
+
+mod command;
+mod scratch;
+
+use std::collections::HashMap;
+use std::io::{BufRead, BufReader, Read, Write};
+use std::net::TcpStream;
+use std::path::Path;
+use std::process::{Child, Command, Stdio};
+use std::thread;
+use std::time::Duration;
+
+use command::{refused, stderr, stdout, timberline};
+use scratch::Scratch;
+
+/// A process that says where it is ready, and is killed with this.
+struct Process {
+    child: Child,
+    address: String,
+}
+
+impl Process {
+    fn start(command: &mut Command) -> Process {
+        let mut child = command.stderr(Stdio::piped()).spawn().unwrap();
+        let mut lines = BufReader::new(child.stderr.take().unwrap());
+        let mut said = String::new();
+        let address = loop {
+            let before = said.len();
+            assert!(lines.read_line(&mut said).unwrap() > 0, "{said}");
+            let line = &said[before..];
+            if line.contains("ready at ") {
+                break line.trim_end().rsplit(' ').next().unwrap().to_string();
+            }
+        };
+        // What it says later must not stop it.
+        thread::spawn(move || lines.read_to_string(&mut String::new()));
+        Process { child, address }
+    }
+
+    fn pool(args: &[&str]) -> Process {
+        let least = ["pool", "--listen", "127.0.0.1:0", "--memory", "64MB"];
+        Process::start(timberline().args(least).args(args))
+    }
+
+    fn node(servers: &str, dir: &Path, args: &[&str]) -> Process {
+        Process::start(&mut serve(servers, dir, args))
+    }
+
+    fn kill(&mut self) {
+        self.child.kill().unwrap();
+        self.child.wait().unwrap();
+    }
+}
+
+impl Drop for Process {
+    fn drop(&mut self) {
+        let _ = self.child.kill();
+        let _ = self.child.wait();
+    }
+}
+
+fn serve(servers: &str, dir: &Path, args: &[&str]) -> Command {
+    let mut command = timberline();
+    command.args(["serve", "--cluster", "--listen", "127.0.0.1:0"]);
+    command.args(["--threads", "1", "--memory", "64MB", "--servers", servers]);
+    command.arg("--dir").arg(dir).args(args);
+    command
+}
+
+/// A client that goes where it is sent, and asks again while nobody serves a key.
+struct Routed {
+    nodes: HashMap<String, BufReader<TcpStream>>,
+    known: Vec<String>,
+    at: String,
+}
+
+impl Routed {
+    fn new(known: &[&Process]) -> Routed {
+        let known: Vec<String> = known.iter().map(|it| it.address.clone()).collect();
+        Routed {
+            nodes: HashMap::new(),
+            at: known[0].clone(),
+            known,
+        }
+    }
+
+    /// The reply to a line, in one line; `None` if the connection ended.
+    fn ask(&mut self, line: &str) -> Option<String> {
+        if !self.nodes.contains_key(&self.at) {
+            let stream = TcpStream::connect(&self.at).ok()?;
+            let patience = Some(Duration::from_secs(60));
+            stream.set_read_timeout(patience).unwrap();
+            self.nodes.insert(self.at.clone(), BufReader::new(stream));
+        }
+        let node = self.nodes.get_mut(&self.at)?;
+        let mut reply = String::new();
+        node.get_mut()
+            .write_all(format!("{line}\r\n").as_bytes())
+            .ok()?;
+        node.read_line(&mut reply).ok().filter(|read| *read > 0)?;
+        if let Some(length) = reply.strip_prefix('$').filter(|it| !it.starts_with('-')) {
+            let mut text = vec![0; length.trim_end().parse::<usize>().unwrap() + 2];
+            node.read_exact(&mut text).ok()?;
+            reply = String::from_utf8(text).unwrap();
+        }
+        Some(reply.trim_end().to_string())
+    }
+
+    fn says(&mut self, line: &str) -> String {
+        for attempt in 0.. {
+            assert!(attempt < 3_000, "{line}: nobody serves it");
+            let reply = self.ask(line);
+            let moved = reply.as_ref().and_then(|it| it.strip_prefix("-MOVED "));
+            match (moved, &reply) {
+                (Some(to), _) => self.at = to.rsplit(' ').next().unwrap().into(),
+                (None, Some(reply)) if !reply.starts_with("-CLUSTERDOWN") => return reply.clone(),
+                _ => {
+                    // It is gone: any other one knows who has the key now, or will.
+                    self.nodes.remove(&self.at);
+                    self.at = self.known[attempt % self.known.len()].clone();
+                    thread::sleep(Duration::from_millis(20));
+                }
+            }
+        }
+        unreachable!()
+    }
+}
+
+/// A node is killed: all that it acknowledged is there, at the other one. Then the last one is, and
+/// then the memory servers; the logs bring all of it back.
+#[test]
+fn what_is_killed_loses_nothing_that_was_acknowledged() {
+    let scratch = Scratch::new();
+    let pools = [Process::pool(&[]), Process::pool(&[])];
+    let servers = format!("{},{}", pools[0].address, pools[1].address);
+    let dirs = ["one", "other"].map(|it| scratch.path(it));
+    let args = ["--lease", "4000", "--durability", "each"];
+    let mut first = Process::node(&servers, &dirs[0], &args);
+    let mut second = Process::node(&servers, &dirs[1], &args);
+    let mut routed = Routed::new(&[&first, &second]);
+    // Until both have slots.
+    while !routed.says("CLUSTER INFO").starts_with('c') || {
+        let nodes = [&first, &second].map(|it| Routed::new(&[it]).says("DBSIZE"));
+        nodes.iter().any(|it| it == ":0")
+    } {
+        for number in 0..50 {
+            routed.says(&format!("SET key{number} before"));
+        }
+    }
+    for number in 0..1_000 {
+        if number == 500 {
+            second.kill();
+        }
+        assert_eq!(routed.says(&format!("SET key{number} {number}")), "+OK");
+    }
+    let check = |routed: &mut Routed| {
+        for number in 0..1_000 {
+            assert_eq!(routed.says(&format!("GET key{number}")), number.to_string());
+        }
+    };
+    check(&mut routed);
+    // All nodes are gone, the pool has everything.
+    first.kill();
+    let mut third = Process::node(&servers, &dirs[0], &args);
+    check(&mut Routed::new(&[&third]));
+    // The pool is gone: it is named.
+    drop(pools);
+    let mut lost = Routed::new(&[&third]);
+    let said = lost.ask("GET key1").unwrap_or_default();
+    assert!(
+        said.starts_with("-ERR") && said.contains("memory server "),
+        "{said}"
+    );
+    third.kill();
+    let pools = [Process::pool(&[]), Process::pool(&[])];
+    let servers = format!("{},{}", pools[0].address, pools[1].address);
+    let line = refused(serve(&servers, &dirs[0], &[]));
+    assert!(line.contains("timberline reload"), "{line}");
+    let mut reload = timberline();
+    let output = reload
+        .args(["reload", "--servers", &servers])
+        .args(&dirs)
+        .output()
+        .unwrap();
+    assert!(output.status.success(), "{}", stderr(&output));
+    let said = stderr(&output);
+    assert!(said.contains("1000 keys are in the pool"), "{said}");
+    let fourth = Process::node(&servers, &dirs[0], &args);
+    check(&mut Routed::new(&[&fourth]));
+}
+
+/// One memory server of several dies: what it had fails and says so; the rest is served.
+#[test]
+fn a_memory_server_that_dies_is_named() {
+    let scratch = Scratch::new();
+    let mut pools = [Process::pool(&[]), Process::pool(&[])];
+    let servers = format!("{},{}", pools[0].address, pools[1].address);
+    let node = Process::node(&servers, &scratch.path("log"), &["--lease", "60000"]);
+    let mut client = Routed::new(&[&node]);
+    for number in 0..200 {
+        assert_eq!(client.says(&format!("SET key{number} {number}")), "+OK");
+    }
+    pools[1].kill();
+    let (mut there, mut named) = (0, 0);
+    for number in 0..200 {
+        let said = client.ask(&format!("GET key{number}")).unwrap();
+        if said == number.to_string() {
+            there += 1;
+        } else {
+            assert!(
+                said.starts_with("-ERR") && said.contains("memory server 1"),
+                "{said}"
+            );
+            named += 1;
+        }
+    }
+    assert!(there > 0 && named > 0, "{there} there, {named} named");
+}
+
+/// Ordinary clients, where they are installed.
+#[test]
+fn clients_of_redis_find_their_way() {
+    if Command::new("redis-cli").arg("--version").output().is_err() {
+        return;
+    }
+    let scratch = Scratch::new();
+    let pools = [Process::pool(&[]), Process::pool(&[])];
+    let servers = format!("{},{}", pools[0].address, pools[1].address);
+    let dirs = ["one", "other", "third"].map(|it| scratch.path(it));
+    let lease = ["--lease", "60000"];
+    let nodes = dirs
+        .each_ref()
+        .map(|dir| Process::node(&servers, dir, &lease));
+    let port = nodes[0].address.rsplit(':').next().unwrap();
+    let run = |program: &str, args: &[&str]| {
+        let output = Command::new(program).args(args).output().unwrap();
+        let said = stdout(&output) + &stderr(&output);
+        assert!(output.status.success(), "{program} {args:?}: {said}");
+        said
+    };
+    // Until all have slots, and all know that.
+    loop {
+        let output = Command::new("redis-cli")
+            .args(["--cluster", "check", &nodes[0].address])
+            .output()
+            .unwrap();
+        let said = stdout(&output);
+        let shares = said.matches("slots:").count();
+        if output.status.success() && shares == 3 && !said.contains("slots: (0 slots)") {
+            assert!(said.contains("All 16384 slots covered"), "{said}");
+            assert!(said.contains("All nodes agree about slots"), "{said}");
+            break;
+        }
+        thread::sleep(Duration::from_millis(50));
+    }
+    for number in 0..20 {
+        let key = format!("key{number}");
+        let said = run("redis-cli", &["-c", "-p", port, "SET", &key, &key]);
+        assert!(said.contains("OK"), "{said}");
+    }
+    for number in 0..20 {
+        let key = format!("key{number}");
+        let said = run("redis-cli", &["-c", "-p", port, "GET", &key]);
+        assert!(said.contains(&key), "{said}");
+    }
+    let said = run("redis-cli", &["--cluster", "info", &nodes[0].address]);
+    assert!(said.contains("20 keys in 3 masters"), "{said}");
+    let args = [
+        "--cluster",
+        "-p",
+        port,
+        "-n",
+        "600",
+        "-c",
+        "6",
+        "-r",
+        "1000",
+        "-q",
+    ];
+    let said = run(
+        "redis-benchmark",
+        &[&args[..], &["-t", "set,get,incr,mset"]].concat(),
+    );
+    assert!(said.contains("Cluster has 3 master nodes"), "{said}");
+    assert!(
+        said.contains("SET: ") && said.contains("MSET (10 keys): "),
+        "{said}"
+    );
+    assert!(!said.to_lowercase().contains("error"), "{said}");
+}
+
+#[test]
+fn bad_input_is_refused_in_one_line() {
+    let scratch = Scratch::new();
+    let file = |name: &str, text: &str| {
+        let path = scratch.path(name);
+        std::fs::write(&path, text).unwrap();
+        path.to_str().unwrap().to_string()
+    };
+    let (key, wrong) = (
+        file("key", "a shared secret of some length"),
+        file("wrong", "another secret of some length"),
+    );
+    let pool = Process::pool(&["--key-file", &key]);
+    let full = Process::pool(&["--memory", "1MB"]);
+    let dir = scratch.path("log");
+    let nobody = "127.0.0.1:1";
+    for (servers, args, said) in [
+        (
+            nobody,
+            &[][..],
+            "memory server 0 cannot be reached: 127.0.0.1:1: ",
+        ),
+        (&pool.address, &[], "the keys of the two sides differ"),
+        (
+            &pool.address,
+            &["--key-file", &wrong],
+            "the keys of the two sides differ",
+        ),
+        (
+            &pool.address,
+            &["--key-file", "nowhere"],
+            "--key-file nowhere: ",
+        ),
+        (&full.address, &[], "memory server 0 is full"),
+        (&pool.address, &["--evict"], "--capacity"),
+        (&pool.address, &["--lease", "1"], "--lease"),
+        (
+            &pool.address,
+            &["--listen", "0.0.0.0:0"],
+            "--announce: nobody can be sent to",
+        ),
+    ] {
+        let line = match args.contains(&"--listen") {
+            true => {
+                let mut command = timberline();
+                command
+                    .args(["serve", "--cluster", "--servers", servers])
+                    .args(args);
+                command.arg("--dir").arg(&dir);
+                refused(command)
+            }
+            false => refused(serve(servers, &dir, args)),
+        };
+        assert!(line.contains(said), "{args:?}: {line}");
+    }
+    let mut alone = timberline();
+    alone.args(["serve", "--cluster", "--dir"]).arg(&dir);
+    assert!(refused(alone).contains("--servers"));
+    let mut reload = timberline();
+    reload.args(["reload", "--servers", &pool.address, "nowhere"]);
+    assert!(refused(reload).contains("nowhere is no folder"));
+}

@@ -1,0 +1,78 @@
+//! A server that is a node of a cluster: its strings are in the memory of other servers
+//! (`docs/design/cluster.md`).
+//!
+//! | file | noun |
+//! |---|---|
+//! | `slot.rs` | slots of keys, and the places of slots in the tree |
+//! | `map.rs` | who has which slots; who is to give some away |
+//! | `node.rs` | this server as one that has slots |
+//! | `reload.rs` | the pool's strings, from logs |
+//! | `strings.rs` | strings in the pool, and their log in the store |
+//! | `tasks.rs` | what a node does beside commands: keys expire, slots are given away |
+
+mod map;
+mod node;
+mod reload;
+mod slot;
+mod strings;
+mod tasks;
+
+use std::net::SocketAddr;
+use std::time::Duration;
+
+use timberline_remote::fabric::tcp::Key;
+
+pub(crate) use map::Map;
+pub(crate) use node::{Held, Node, name_of};
+pub use reload::{Reloaded, reload};
+pub(crate) use slot::{SLOTS, places_of, slot_of};
+pub(crate) use strings::{About, Strings, string_of};
+pub(crate) use tasks::{balance, expire};
+
+/// Waits for the first of two futures.
+pub(crate) async fn either(a: impl Future<Output = ()>, b: impl Future<Output = ()>) {
+    let (mut a, mut b) = (std::pin::pin!(a), std::pin::pin!(b));
+    std::future::poll_fn(|context| {
+        match a.as_mut().poll(context).is_ready() || b.as_mut().poll(context).is_ready() {
+            true => std::task::Poll::Ready(()),
+            false => std::task::Poll::Pending,
+        }
+    })
+    .await;
+}
+
+/// How a server is a node of a cluster.
+#[derive(Clone, Debug)]
+pub struct ClusterOptions {
+    /// The memory servers, in an order that is the same for all nodes.
+    pub servers: Vec<SocketAddr>,
+    /// The key that they have, if they have one.
+    pub key: Option<Key>,
+    /// Where clients and other nodes reach this one. `None`: where it listens first.
+    pub announce: Option<SocketAddr>,
+    /// How long a node may go without renewing its lease. One and a half times later others take
+    /// its slots.
+    pub lease: Duration,
+    /// The longest that an operation on a memory server takes.
+    pub deadline: Duration,
+    /// Whether slots move by themselves so that all nodes have about as many.
+    pub balances: bool,
+    /// Bytes for a cache of the tree's nodes and records.
+    pub cache_bytes: usize,
+}
+
+impl ClusterOptions {
+    /// These memory servers, a lease of 3 s, a deadline of 1 s, and 64 MiB for the cache; slots
+    /// move by themselves.
+    pub fn new(servers: Vec<SocketAddr>) -> ClusterOptions {
+        ClusterOptions {
+            servers,
+            key: None,
+            announce: None,
+            lease: Duration::from_secs(3),
+            deadline: Duration::from_secs(1),
+            balances: true,
+            cache_bytes: 64 << 20,
+        }
+    }
+}

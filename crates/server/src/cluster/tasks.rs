@@ -1,0 +1,76 @@
+//! What a node does beside its clients' commands.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use super::slot::slot_at;
+use super::{Node, string_of};
+use crate::keyspace::Entry;
+use crate::shared::{Shared, millis_since_1970};
+
+/// Records of which the tree says whether they expire, looked at in one step.
+const AT_ONCE: usize = 512;
+/// Between two steps where keys expire, and where none has been seen.
+const PAUSES: [Duration; 2] = [Duration::from_millis(100), Duration::from_secs(1)];
+/// Between two looks whether slots are to be given away.
+const BALANCE: Duration = Duration::from_millis(250);
+
+/// Removes keys that have expired, step by step through all that are this node's, for ever. Only
+/// records that expire are read.
+pub async fn expire(shared: Arc<Shared>) {
+    let Some(node) = shared.keyspace.node() else {
+        return;
+    };
+    let (mut from, mut any, mut any_before) = (0, false, true);
+    loop {
+        tokio::time::sleep(PAUSES[usize::from(!any && !any_before)]).await;
+        let owned = node.records().member().tree().partitions();
+        let Some(places) = owned.into_iter().find(|it| *it.end() >= from) else {
+            (from, any_before, any) = (0, any, false);
+            continue;
+        };
+        let (first, last) = (from.max(*places.start()), *places.end());
+        let listed = node.records().list(first..=last, AT_ONCE, true).await;
+        // What was given away meanwhile is another's to remove.
+        let (expiring, next) = listed.unwrap_or_default();
+        for (place, record) in expiring {
+            any = true;
+            let expires = Entry::expiry(&string_of(record.value));
+            if expires.is_some_and(|at| at <= millis_since_1970()) {
+                remove(&shared, node, slot_at(place), &record.key).await;
+            }
+        }
+        match next.or_else(|| last.checked_add(1)) {
+            Some(next) => from = next,
+            None => (from, any_before, any) = (0, any, false),
+        }
+    }
+}
+
+/// Looks at a key, which removes it if it has expired.
+async fn remove(shared: &Shared, node: &Node, slot: u16, key: &[u8]) {
+    let Ok(_held) = node.hold(slot).await else {
+        return;
+    };
+    let _lock = shared.keyspace.lock([key].into_iter()).await;
+    // If a memory server does not answer, the next step does it.
+    let _ = shared.keyspace.find(key, millis_since_1970()).await;
+}
+
+/// Gives slots away so that all nodes have about as many, for ever.
+pub async fn balance(shared: Arc<Shared>) {
+    let Some(node) = shared.keyspace.node().filter(|it| it.balances) else {
+        return;
+    };
+    loop {
+        tokio::time::sleep(BALANCE).await;
+        if node.map().next_gift(node.id()).is_none() || node.refresh(true).await.is_err() {
+            continue;
+        }
+        if let Some((slots, to)) = node.map().next_gift(node.id()) {
+            // The other one may have gone: then there is another map to look at.
+            let _ = node.hand_over(&slots, to).await;
+            shared.keyspace.watches.touch_all();
+        }
+    }
+}

@@ -1,0 +1,36 @@
+//! What can go wrong where records lie.
+
+use std::fmt;
+
+use timberline_remote::Error as PoolError;
+use timberline_store::Error as StoreError;
+
+/// Why records could not be read or changed. Its message is one line.
+#[derive(Clone, Debug)]
+pub enum Error {
+    /// The store's.
+    Store(StoreError),
+    /// The memory servers', in a cluster.
+    Pool(PoolError),
+}
+
+impl fmt::Display for Error {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Error::Store(error) => error.fmt(f),
+            Error::Pool(error) => error.fmt(f),
+        }
+    }
+}
+
+impl From<StoreError> for Error {
+    fn from(error: StoreError) -> Error {
+        Error::Store(error)
+    }
+}
+
+impl From<PoolError> for Error {
+    fn from(error: PoolError) -> Error {
+        Error::Pool(error)
+    }
+}

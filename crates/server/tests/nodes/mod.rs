@@ -1,0 +1,82 @@
+//! Nodes of a cluster in this process, and a client that finds them.
+
+#![allow(dead_code, reason = "each test file uses some of it")]
+
+use std::collections::HashMap;
+use std::net::{Ipv4Addr, SocketAddr, TcpStream};
+use std::thread;
+use std::time::Duration;
+
+use timberline_remote::fabric::tcp::TcpServer;
+use timberline_remote::pool::MemoryServer;
+use timberline_server::ClusterOptions;
+
+use crate::client::{Client, Folder, Running};
+
+/// Memory servers on threads of their own.
+pub fn pool(servers: usize) -> Vec<SocketAddr> {
+    let start = |_| {
+        let memory = MemoryServer::new(32 << 20).unwrap();
+        let server = TcpServer::bind((Ipv4Addr::LOCALHOST, 0), memory, None).unwrap();
+        let address = server.address().unwrap();
+        thread::spawn(move || server.serve());
+        address
+    };
+    (0..servers).map(start).collect()
+}
+
+/// Slots stay where they are, and nobody is taken for dead on a machine that is busy.
+pub fn cluster(servers: &[SocketAddr]) -> ClusterOptions {
+    let mut options = ClusterOptions::new(servers.to_vec());
+    options.lease = Duration::from_secs(120);
+    options.deadline = Duration::from_secs(30);
+    options.balances = false;
+    options.cache_bytes = 1 << 20;
+    options
+}
+
+pub fn node(folder: &Folder, options: ClusterOptions) -> Running {
+    Running::with(folder, |it| it.cluster = Some(options))
+}
+
+/// A client that goes where it is sent.
+pub struct Routed {
+    pub nodes: HashMap<SocketAddr, Client<TcpStream>>,
+    pub at: SocketAddr,
+    /// How often it was sent to another node.
+    pub moved: usize,
+}
+
+impl Routed {
+    pub fn new(first: &Running) -> Routed {
+        Routed {
+            nodes: HashMap::new(),
+            at: first.address,
+            moved: 0,
+        }
+    }
+
+    pub fn says(&mut self, line: &str) -> String {
+        for _ in 0..5 {
+            let client = self.nodes.entry(self.at).or_insert_with_key(|at| {
+                let stream = TcpStream::connect(at).unwrap();
+                let patience = Some(Duration::from_secs(60));
+                stream.set_read_timeout(patience).unwrap();
+                Client::new(stream)
+            });
+            let reply = client.says(line);
+            let Some(to) = reply.strip_prefix("-MOVED ") else {
+                return reply;
+            };
+            self.at = to.split(' ').nth(1).unwrap().trim_end().parse().unwrap();
+            self.moved += 1;
+        }
+        panic!("{line}: sent to and fro");
+    }
+}
+
+/// What stands in a string's reply.
+pub fn text(reply: &str) -> &str {
+    let (_, rest) = reply.split_once("\r\n").unwrap();
+    rest.trim_end_matches("\r\n")
+}
