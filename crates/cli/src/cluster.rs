@@ -10,7 +10,7 @@ use crate::Failure;
 use crate::pool::key;
 
 #[derive(clap::Args)]
-pub struct Args {
+pub struct Node {
     /// Be a node of a cluster: strings are in the memory of servers that run `timberline pool`, and
     /// --dir has a log of them
     #[arg(long, requires = "servers", conflicts_with = "evict")]
@@ -44,7 +44,7 @@ pub struct Args {
     fixed_slots: bool,
 }
 
-impl Args {
+impl Node {
     /// How the server is a node, if it is to be one that takes so much memory and listens there.
     pub fn options(
         &self,

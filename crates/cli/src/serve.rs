@@ -81,7 +81,7 @@ pub struct Args {
     #[command(flatten)]
     nodes: Nodes,
     #[command(flatten)]
-    cluster: cluster::Args,
+    cluster: cluster::Node,
 }
 
 fn memory(text: &str) -> Result<u64, String> {

@@ -39,8 +39,12 @@ impl Process {
     }
 
     fn pool(args: &[&str]) -> Process {
-        let least = ["pool", "--listen", "127.0.0.1:0", "--memory", "64MB"];
-        Process::start(timberline().args(least).args(args))
+        let mut command = timberline();
+        command.args(["pool", "--listen", "127.0.0.1:0"]).args(args);
+        if !args.contains(&"--memory") {
+            command.args(["--memory", "64MB"]);
+        }
+        Process::start(&mut command)
     }
 
     fn node(servers: &str, dir: &Path, args: &[&str]) -> Process {
@@ -131,11 +135,12 @@ impl Routed {
 /// then the memory servers; the logs bring all of it back.
 #[test]
 fn what_is_killed_loses_nothing_that_was_acknowledged() {
+    const KEYS: usize = 400;
     let scratch = Scratch::new();
     let pools = [Process::pool(&[]), Process::pool(&[])];
     let servers = format!("{},{}", pools[0].address, pools[1].address);
     let dirs = ["one", "other"].map(|it| scratch.path(it));
-    let args = ["--lease", "4000", "--durability", "each"];
+    let args = ["--lease", "3000", "--durability", "each"];
     let mut first = Process::node(&servers, &dirs[0], &args);
     let mut second = Process::node(&servers, &dirs[1], &args);
     let mut routed = Routed::new(&[&first, &second]);
@@ -148,14 +153,14 @@ fn what_is_killed_loses_nothing_that_was_acknowledged() {
             routed.says(&format!("SET key{number} before"));
         }
     }
-    for number in 0..1_000 {
-        if number == 500 {
+    for number in 0..KEYS {
+        if number == KEYS / 2 {
             second.kill();
         }
         assert_eq!(routed.says(&format!("SET key{number} {number}")), "+OK");
     }
     let check = |routed: &mut Routed| {
-        for number in 0..1_000 {
+        for number in 0..KEYS {
             assert_eq!(routed.says(&format!("GET key{number}")), number.to_string());
         }
     };
@@ -185,9 +190,46 @@ fn what_is_killed_loses_nothing_that_was_acknowledged() {
         .unwrap();
     assert!(output.status.success(), "{}", stderr(&output));
     let said = stderr(&output);
-    assert!(said.contains("1000 keys are in the pool"), "{said}");
+    assert!(
+        said.contains(&format!("{KEYS} keys are in the pool")),
+        "{said}"
+    );
     let fourth = Process::node(&servers, &dirs[0], &args);
     check(&mut Routed::new(&[&fourth]));
+}
+
+/// A node that was stopped for too long has lost its slots: it tells nobody what was, and ends.
+#[test]
+fn who_was_taken_for_dead_ends() {
+    let scratch = Scratch::new();
+    let pool = Process::pool(&[]);
+    let dirs = ["one", "other"].map(|it| scratch.path(it));
+    let lease = ["--lease", "3000", "--fixed-slots"];
+    let mut first = Process::node(&pool.address, &dirs[0], &lease);
+    let second = Process::node(&pool.address, &dirs[1], &lease);
+    let mut stopped = Routed::new(&[&first]);
+    assert_eq!(stopped.says("SET key old"), "+OK");
+    let signal = |name: &str| {
+        let mut kill = Command::new("kill");
+        assert!(
+            kill.args([name, &first.child.id().to_string()])
+                .status()
+                .unwrap()
+                .success()
+        );
+    };
+    signal("-STOP");
+    // The other one is asked alone: it sends to the first one until it has the slots itself.
+    let mut other = Routed::new(&[&second]);
+    while other.ask("SET key new").as_deref() != Some("+OK") {
+        thread::sleep(Duration::from_millis(20));
+    }
+    signal("-CONT");
+    let said = stopped.ask("GET key").unwrap_or_default();
+    let is_refused = said.is_empty() || said.starts_with('-');
+    assert!(is_refused, "{said}");
+    assert_eq!(first.child.wait().unwrap().code(), Some(1));
+    assert_eq!(other.says("GET key"), "new");
 }
 
 /// One memory server of several dies: what it had fails and says so; the rest is served.
@@ -291,6 +333,26 @@ fn clients_of_redis_find_their_way() {
 }
 
 #[test]
+fn a_full_pool_is_said_and_serves_what_it_has() {
+    let scratch = Scratch::new();
+    let pool = Process::pool(&["--memory", "1MB"]);
+    let node = Process::node(&pool.address, &scratch.path("log"), &["--lease", "60000"]);
+    let mut client = Routed::new(&[&node]);
+    let value = "x".repeat(2_000);
+    let mut set = |number: usize| client.says(&format!("SET key{number} {value}"));
+    let full = (0..).find(|&number| set(number) != "+OK").unwrap();
+    assert!(full > 50, "{full}");
+    let said = set(full);
+    assert_eq!(said, "-OOM memory server 0 is full, and so are the others");
+    for number in 0..full {
+        assert_eq!(client.says(&format!("GET key{number}")), value);
+    }
+    assert_eq!(client.says(&format!("EXISTS key{full}")), ":0");
+    assert_eq!(client.says("DEL key0"), ":1");
+    assert_eq!(client.says("SET key1 short"), "+OK");
+}
+
+#[test]
 fn bad_input_is_refused_in_one_line() {
     let scratch = Scratch::new();
     let file = |name: &str, text: &str| {
@@ -303,7 +365,6 @@ fn bad_input_is_refused_in_one_line() {
         file("wrong", "another secret of some length"),
     );
     let pool = Process::pool(&["--key-file", &key]);
-    let full = Process::pool(&["--memory", "1MB"]);
     let dir = scratch.path("log");
     let nobody = "127.0.0.1:1";
     for (servers, args, said) in [
@@ -323,8 +384,7 @@ fn bad_input_is_refused_in_one_line() {
             &["--key-file", "nowhere"],
             "--key-file nowhere: ",
         ),
-        (&full.address, &[], "memory server 0 is full"),
-        (&pool.address, &["--evict"], "--capacity"),
+        (&pool.address, &["--evict"], "'--evict'"),
         (&pool.address, &["--lease", "1"], "--lease"),
         (
             &pool.address,

@@ -105,6 +105,14 @@ fn stats(shared: &Shared, text: &mut String) {
 fn cluster(shared: &Shared, text: &mut String) {
     let enabled = shared.keyspace.node().is_some();
     line(text, "cluster_enabled", u8::from(enabled));
+    if let Some(node) = shared.keyspace.node() {
+        let counts = node.records().member().tree().counts();
+        line(text, "pool_reads", counts.reads);
+        line(text, "pool_writes", counts.writes);
+        line(text, "pool_atomics", counts.atomics);
+        line(text, "pool_calls", counts.calls);
+        line(text, "pool_bytes", counts.bytes);
+    }
 }
 
 fn keyspace(shared: &Shared, text: &mut String) {

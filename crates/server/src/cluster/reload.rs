@@ -160,10 +160,13 @@ fn in_parallel(
     };
     std::thread::scope(|scope| {
         let threads: Vec<_> = (0..THREADS).map(|_| scope.spawn(run)).collect();
-        let ended = threads.into_iter().map(|it| it.join());
-        ended.fold(Ok(()), |all, one| match one {
-            Ok(one) => all.and(one),
-            Err(panic) => std::panic::resume_unwind(panic),
-        })
+        let mut all = Ok(());
+        for thread in threads {
+            match thread.join() {
+                Ok(ended) => all = all.and(ended),
+                Err(panic) => std::panic::resume_unwind(panic),
+            }
+        }
+        all
     })
 }
