@@ -1,4 +1,4 @@
-//! `timberline reload`: a cluster's data, from the logs of its nodes, after memory servers were lost.
+//! `timberline reload`: a cluster's data, from its nodes' logs, after memory servers were lost.
 
 use std::net::SocketAddr;
 use std::path::PathBuf;

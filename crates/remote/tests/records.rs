@@ -9,7 +9,7 @@ use timberline_io::wait_for;
 use timberline_remote::fabric::{Connection, InProcess};
 use timberline_remote::pool::Origin;
 use timberline_remote::records::{MAX_RECORD, Records};
-use timberline_remote::{Error, Layout, Options, Result, load_if_empty};
+use timberline_remote::{Address, Error, Layout, Options, Result, load_if_empty};
 
 const ORIGIN: Origin = Origin { data: 5, base: 9 };
 
@@ -189,6 +189,26 @@ fn readers_and_writers_do_not_disturb_each_other() -> Result<()> {
             }
         });
     });
+    Ok(())
+}
+
+#[test]
+fn a_damaged_record_is_said() -> Result<()> {
+    let pool = pool(1, 2 << 20)?;
+    let records = join(&pool)?;
+    wait_for(records.member().claim(&(0..=u64::MAX)))?;
+    wait_for(records.put(7, b"key", &[1; 50], false))?;
+    wait_for(records.put(8, b"key", &[1; 5_000], false))?;
+    for place in [7, 8] {
+        let word = wait_for(records.member().tree().get(place))?.unwrap();
+        let at = Address::of_word(word & !31);
+        let connection = Connection::new(Arc::new(pool.client()));
+        wait_for(connection.write(at.add(16), vec![99, 99]))?;
+        let damaged = Err(Error::Damaged(at));
+        assert_eq!(wait_for(records.get(place, b"key")), damaged);
+        assert_eq!(wait_for(records.remove(place, b"key")), damaged);
+        assert_eq!(wait_for(records.get(9, b"key")), Ok(None));
+    }
     Ok(())
 }
 

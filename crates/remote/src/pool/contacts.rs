@@ -3,7 +3,7 @@
 //!
 //! | at | what |
 //! |---|---|
-//! | [`CONTACTS`] | for each member's place: its number; the address' length and checksum; the address |
+//! | [`CONTACTS`] | for each place: a member's number; length, checksum and text of its address |
 //! | [`ORIGIN`] | a lock: who has it makes a tree; then [`Origin`], two words |
 
 use std::net::SocketAddr;

@@ -3,7 +3,7 @@
 //! | what | words |
 //! |---|---|
 //! | [`Block`] | its place; its length in bytes and their checksum; records |
-//! | a record | length of the key and of the value, 32 bits each, the highest one a mark; key; value |
+//! | a record | lengths of key and value, 32 bits each, the highest one a mark; key; value |
 //! | [`Word`] | the block's address, a multiple of 32; below it, flags and the size |
 //!
 //! A block has the records of one place, of which there are several only where two keys share it.

@@ -1,9 +1,9 @@
 //! Memory of blocks: parts of nodes, in sizes of powers of two.
 //!
-//! A buddy allocator (Knowlton: "A Fast Storage Allocator", CACM 1965): a block is split into two of
-//! half its size, and two free halves are one again. So nodes whose blocks are all free go back to
-//! their memory server. A block belongs to the compute server that freed it, whoever had split its
-//! node.
+//! A buddy allocator (Knowlton: "A Fast Storage Allocator", CACM 1965): a block is split into two
+//! of half its size, and two free halves are one again. So nodes whose blocks are all free go back
+//! to their memory server. A block belongs to the compute server that freed it, whoever had split
+//! its node.
 
 use std::collections::BTreeSet;
 use std::sync::{Mutex, MutexGuard};

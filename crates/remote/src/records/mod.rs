@@ -105,13 +105,9 @@ impl Records {
         change: impl FnOnce(Option<&[u8]>) -> Option<(Vec<u8>, bool)>,
     ) -> Result<Option<Vec<u8>>> {
         let _turn = self.changing.begin(Address::of_word(place)).await;
-        let word = self.tree().get(place).await?.map(Word::of_word);
-        let mut block = match word {
-            Some(word) => self
-                .read(place, word)
-                .await?
-                .ok_or(Error::Damaged(word.address()))?,
-            None => Block::default(),
+        let (word, mut block) = match self.block_at(place).await? {
+            Some((word, block)) => (Some(word), block),
+            None => (None, Block::default()),
         };
         let at = block.records.iter().position(|it| it.key == key);
         let before = at.map(|at| block.records.remove(at).value);
@@ -135,7 +131,8 @@ impl Records {
         Ok(before)
     }
 
-    /// Sets the value of a key; `marked` has [`list`](Self::list) find it. Returns the value before.
+    /// Sets the value of a key, and returns the one before; `marked` has [`list`](Self::list) find
+    /// it.
     ///
     /// # Errors
     /// As [`update`](Self::update).
@@ -220,16 +217,28 @@ impl Records {
 
     /// All records of a place.
     async fn records_at(&self, place: u64) -> Result<Vec<Record>> {
+        let found = self.block_at(place).await?;
+        Ok(found.map_or_else(Vec::new, |it| it.1.records))
+    }
+
+    /// The block of a place.
+    async fn block_at(&self, place: u64) -> Result<Option<(Word, Block)>> {
+        let mut unread = None;
         loop {
             let stamp = self.stamp(place).load(SeqCst);
             let Some(word) = self.tree().get(place).await?.map(Word::of_word) else {
-                return Ok(Vec::new());
+                return Ok(None);
             };
             let block = self.read(place, word).await;
-            // If the block was freed meanwhile, others may have used its memory.
-            if self.stamp(place).load(SeqCst) == stamp {
-                let block = block?.ok_or(Error::Damaged(word.address()))?;
-                return Ok(block.records);
+            // If the block was freed meanwhile, its memory may have been used again.
+            if self.stamp(place).load(SeqCst) != stamp {
+                continue;
+            }
+            match block? {
+                Some(block) => return Ok(Some((word, block))),
+                None if unread == Some(word) => return Err(Error::Damaged(word.address())),
+                // The place may be another member's since, and the block with it.
+                None => unread = Some(word),
             }
         }
     }

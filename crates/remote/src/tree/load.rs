@@ -71,8 +71,8 @@ pub async fn load(
     loader.load(&layout.boundaries, records).await
 }
 
-/// Makes a tree without records, unless the pool has one already. Others may do the same at the same
-/// time. Says whether it did. A pool that has a tree has its `origin` already.
+/// Makes a tree without records, unless the pool has one already. Others may do the same at the
+/// same time. Says whether it did. A pool that has a tree has its `origin` already.
 ///
 /// # Errors
 /// The pool has no tree but is in use, or is full; or a memory server does not answer.

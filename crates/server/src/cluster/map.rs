@@ -79,11 +79,12 @@ impl Map {
     /// they can give at the same time.
     pub fn next_gift(&self, from: ComputeId) -> Option<(RangeInclusive<u16>, ComputeId)> {
         let count = |node: ComputeId| self.owners.iter().filter(|it| **it == Some(node)).count();
-        let counts: Vec<_> = self
-            .nodes
-            .iter()
-            .map(|&(node, _)| (node, count(node)))
-            .collect();
+        // A member that says no address serves nobody, or does not yet.
+        let nodes = self.nodes.iter().filter(|it| it.1.is_some());
+        let counts: Vec<_> = nodes.map(|&(node, _)| (node, count(node))).collect();
+        if counts.is_empty() {
+            return None;
+        }
         let share = usize::from(SLOTS).div_ceil(counts.len());
         if counts.iter().all(|it| 4 * it.1 >= 3 * share) {
             return None;
@@ -125,10 +126,11 @@ mod tests {
     }
 
     fn map(nodes: u64, owner: impl Fn(u16) -> Option<u64>) -> Map {
+        let address = SocketAddr::from(([127, 0, 0, 1], 6379));
         Map {
             version: 1,
             owners: (0..SLOTS).map(|slot| owner(slot).map(node)).collect(),
-            nodes: (1..=nodes).map(|it| (node(it), None)).collect(),
+            nodes: (1..=nodes).map(|it| (node(it), Some(address))).collect(),
         }
     }
 
@@ -183,5 +185,8 @@ mod tests {
     fn nothing_moves_where_all_have_about_as_many() {
         let map = map(3, |slot| Some(u64::from(slot / 6_000) + 1));
         assert!((1..=3).all(|it| map.next_gift(node(it)).is_none()));
+        let mut silent = map.clone();
+        silent.nodes.push((node(4), None));
+        assert!((1..=3).all(|it| silent.next_gift(node(it)).is_none()));
     }
 }

@@ -1,8 +1,8 @@
 //! Strings in the pool, and their log: the store of the node that wrote them last.
 //!
-//! A record of the pool has, before the string's own record, the version of its last change, and the
-//! number of the log that has all of the key's changes, or 0 if several may. The log has a record
-//! for each key that this node changed:
+//! A record of the pool has, before the string's own record, the version of its last change, and
+//! the number of the log that has all of the key's changes, or 0 if several may. The log has a
+//! record for each key that this node changed:
 //!
 //! ```text
 //! l KEY   version u64, the string's record; nothing behind the version if it was removed
@@ -98,8 +98,8 @@ impl Strings {
         Ok(found.map(string_of))
     }
 
-    /// Sets a string's record, or removes it: in the pool, then in the log. The caller has the key's
-    /// lock.
+    /// Sets a string's record, or removes it: in the pool, then in the log. The caller has the
+    /// key's lock.
     pub async fn set(&self, store: &Store, key: &[u8], record: Option<&[u8]>) -> Result<(), Error> {
         // The store refuses longer ones, after the pool has taken them.
         if let Some(record) = record

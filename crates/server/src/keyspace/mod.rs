@@ -24,6 +24,7 @@ mod aggregate;
 mod entry;
 mod error;
 mod expiry;
+mod pooled;
 mod watch;
 
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
@@ -38,6 +39,7 @@ pub use error::Error;
 pub use watch::{Watched, Watches};
 
 use crate::cluster::{Node, Strings};
+use pooled::Pooled;
 
 /// Locks of keys. A power of two.
 const STRIPES: usize = 4096;
@@ -376,13 +378,6 @@ impl From<Error> for Failed {
     }
 }
 
-/// A change of a string in the pool.
-struct Pooled {
-    key: Box<[u8]>,
-    /// `None` removes it.
-    record: Option<Vec<u8>>,
-}
-
 /// Changes that take effect together, or not at all; in a cluster, one after the other.
 pub struct Changes<'a> {
     keyspace: &'a Keyspace,
@@ -474,11 +469,6 @@ impl Changes<'_> {
         }
     }
 
-    fn change_pooled(&mut self, key: &[u8], record: Option<Vec<u8>>) {
-        let key = key.into();
-        self.pooled.push(Pooled { key, record });
-    }
-
     fn touch(&mut self, key: &[u8]) {
         if self.keyspace.watches.any() {
             self.touched.push(key.into());
@@ -490,12 +480,7 @@ impl Changes<'_> {
         let keyspace = self.keyspace;
         match &keyspace.pool {
             None => keyspace.store.write(&self.batch).await?,
-            Some(strings) => {
-                for Pooled { key, record } in &self.pooled {
-                    let record = record.as_deref();
-                    strings.set(&keyspace.store, key, record).await?;
-                }
-            }
+            Some(strings) => self.commit_pooled(strings).await?,
         }
         for key in &self.touched {
             keyspace.watches.touch(key);
