@@ -9,6 +9,7 @@
 
 use std::cell::Cell;
 use std::fs;
+use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 
@@ -21,6 +22,25 @@ pub const BACKPORTS: &str = "bookworm-backports";
 const KEYRING: &str = "/usr/share/keyrings/debian-archive-keyring.gpg";
 /// Names of releases, by which an archive of Debian is recognised.
 const RELEASES: [&str; 5] = ["bookworm", "trixie", "forky", "stable", "sid"];
+
+/// Starts a program of a folder of packages in place of the shell.
+const LAUNCHER: &str = r#"#!/bin/sh
+here=$(dirname "$0")
+libraries=$here/lib/x86_64-linux-gnu:$here/usr/lib/x86_64-linux-gnu
+export PYTHONHOME="$here/usr" PYTHONPATH="$here/usr/lib/python3/dist-packages"
+exec "$here/lib/x86_64-linux-gnu/ld-linux-x86-64.so.2" --library-path "$libraries" \
+    --argv0 PROGRAM "$here/usr/bin/PROGRAM" "$@"
+"#;
+
+/// A script in a folder of packages that starts a program there with the loader and the libraries
+/// beside it.
+pub fn launcher(folder: &Path, program: &str) -> Result<PathBuf, String> {
+    let launcher = folder.join(format!("start-{program}"));
+    let written = fs::write(&launcher, LAUNCHER.replace("PROGRAM", program))
+        .and_then(|()| fs::set_permissions(&launcher, fs::Permissions::from_mode(0o755)));
+    written.map_err(|error| format!("{}: {error}", launcher.display()))?;
+    Ok(launcher)
+}
 
 /// A folder of packages, below the target folder.
 pub struct Packages {

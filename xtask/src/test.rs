@@ -9,7 +9,7 @@ use std::path::Path;
 use crate::args::Args;
 use crate::step::{Step, run_all};
 use crate::{
-    Failure, aarch64, answers, binaries, browser, callgrind, exec, model, package, tidy, vm,
+    Failure, aarch64, answers, binaries, browser, callgrind, etcd, exec, model, package, tidy, vm,
 };
 
 /// The package that the gate never compiles: it depends on many other maps.
@@ -78,6 +78,7 @@ fn steps(root: &Path, all: bool, callgrind: bool) -> Vec<Step<'_>> {
             "runs with --callgrind, or as `cargo xtask callgrind`",
         ),
         Step::new("answers", move || answers::run(root)).only_if(all, ON_REQUEST),
+        Step::new("etcd", move || etcd::run(root)).only_if(all, ON_REQUEST),
         Step::new("browser", move || browser::run(root)).only_if(all, ON_REQUEST),
         Step::new("model", move || model::run(root, &[])).only_if(all, ON_REQUEST),
         Step::new("vm", move || vm::run(root, &[])).only_if(all, ON_REQUEST),
@@ -123,6 +124,7 @@ mod tests {
                 "loom",
                 "callgrind",
                 "answers",
+                "etcd",
                 "browser",
                 "model",
                 "vm"

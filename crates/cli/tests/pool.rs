@@ -218,6 +218,7 @@ fn bad_input_of_the_bench_is_one_line() {
     });
     let nowhere = scratch.path("nowhere").join("file.json");
     let cache = ["--records", "20000", "--cache"];
+    let nobody = "http://127.0.0.1:1";
     for (args, says) in [
         (&["--records", "999"][..], "--records 999"),
         (&["--records", "18446744073709551615"], "--records"),
@@ -284,6 +285,18 @@ fn bad_input_of_the_bench_is_one_line() {
         (
             &["--servers", &both, "--repartition", "--cache", "0.001"],
             "--cache 0.001",
+        ),
+        (
+            &["--servers", &both, "--etcd", "http://a:1"],
+            "--repartition",
+        ),
+        (
+            &["--servers", &both, "--repartition", "--etcd", "a:1"],
+            "such as http://127.0.0.1:2379",
+        ),
+        (
+            &["--servers", &both, "--repartition", "--etcd", nobody],
+            "--etcd: etcd at http://127.0.0.1:1",
         ),
     ] {
         let mut command = timberline();

@@ -224,6 +224,9 @@ pub fn run(args: &Args) -> Result<(), Failure> {
         key: given.key_file.as_deref().map(key).transpose()?,
         ..TcpOptions::default()
     };
+    if let Some(etcd) = &given.etcd {
+        timberline_io::wait_for(etcd.check()).map_err(failure)?;
+    }
     let connect = || Tcp::connect(&given.servers, &options).map_err(Failure::impossible);
     let fabric = connect()?;
     if given.repartition {

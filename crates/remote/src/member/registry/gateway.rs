@@ -14,6 +14,9 @@ use crate::fabric::Completion;
 /// The first version whose gateway is at `/v3`.
 const OLDEST: (u64, u64) = (3, 4);
 
+/// For so long who only asks if it is there waits.
+const LONGEST: Duration = Duration::from_secs(5);
+
 /// Where etcd is.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Etcd {
@@ -39,6 +42,14 @@ impl Etcd {
             true => Ok(Etcd { url: url.into() }),
             false => refused("a host and a port, and nothing else"),
         }
+    }
+
+    /// Makes sure that an etcd is there which members understand.
+    ///
+    /// # Errors
+    /// There is none that answers within five seconds: a line that says what is there.
+    pub async fn check(&self) -> Result<()> {
+        Gateway::new(self, LONGEST).check().await
     }
 }
 
