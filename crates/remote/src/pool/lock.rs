@@ -143,8 +143,8 @@ impl PoolLock {
 pub(crate) type Writes = Vec<(Address, Vec<u64>)>;
 
 impl PoolLock {
-    /// Writes what the lock protects and releases it, in one round trip (Wang et al.: "Sherman",
-    /// SIGMOD 2022, section 4.2). All of it lies on one memory server. A lock that is always
+    /// Writes what the lock protects and releases it, in one round trip (command
+    /// combination, Wang et al.: "Sherman", SIGMOD 2022). All of it lies on one memory server. A lock that is always
     /// released so counts no releases: its word is 0 when it is free, as one guesses who wants it.
     ///
     /// # Errors

@@ -48,10 +48,10 @@ pub enum Turns {
     /// Changes wait for each other; each takes the leaf's lock. Readers wait for nobody.
     Alone,
     /// As [`Alone`](Self::Alone), but who waits gets the lock handed, up to eight times in a row
-    /// (Sherman, section 4.3).
+    /// (Sherman's hierarchical locks).
     HandedOver,
     /// All changes that wait are done by the first of them, and all reads by the first of these
-    /// (SMART, section 4.2).
+    /// (SMART's read delegation and write combining).
     Together,
 }
 
