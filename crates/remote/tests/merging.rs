@@ -2,12 +2,17 @@
 
 use std::cell::{Cell, RefCell};
 use std::collections::BTreeMap;
-use std::sync::Arc;
+use std::pin::pin;
+use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
+use std::sync::{Arc, Mutex};
+use std::task::{Context, Poll, Waker};
 use std::time::Duration;
 
 use timberline_io::wait_for;
+use timberline_remote::fabric::{Call, Completer, Completion, Fabric, Operation, Reply};
 use timberline_remote::fabric::{Connection, InProcess, Network, Simulation, Tasks};
-use timberline_remote::{Layout, Member, NODE_BYTES, Options, RemoteTree, Result, load};
+use timberline_remote::{ComputeId, Layout, Member, NODE_BYTES, Options, RemoteTree, Result};
+use timberline_remote::{ServerId, load};
 
 /// Nodes of all memory servers that somebody has.
 async fn nodes(pool: &InProcess) -> Result<usize> {
@@ -222,4 +227,120 @@ fn partitions_stay_apart() {
         Ok::<(), timberline_remote::Error>(())
     })
     .unwrap();
+}
+
+/// Memory servers in this process, whose answers about one key are held back. By its clock, a read
+/// takes long and a call does not.
+struct Late {
+    inner: InProcess,
+    now_ns: AtomicU64,
+    key: AtomicU64,
+    held: Mutex<Option<(Completer, Result<Reply>)>>,
+}
+
+impl Late {
+    /// Lets the answer that was held back arrive.
+    fn let_go(&self) {
+        let (completer, reply) = self.held.lock().unwrap().take().unwrap();
+        completer.complete(reply);
+    }
+}
+
+impl Fabric for Late {
+    fn servers(&self) -> ServerId {
+        self.inner.servers()
+    }
+
+    fn compute(&self) -> ComputeId {
+        self.inner.compute()
+    }
+
+    fn now(&self) -> Duration {
+        Duration::from_nanos(self.now_ns.load(Relaxed))
+    }
+
+    fn start(&self, operation: Operation) -> Completion {
+        let is_read = matches!(operation, Operation::Read(..));
+        let ns = if is_read { 1_000 } else { 10 };
+        self.now_ns.fetch_add(ns, Relaxed);
+        let key = self.key.load(Relaxed);
+        let is_meant = matches!(operation, Operation::Call(_, Call::Find(find)) if find.key == key);
+        let mut answer = self.inner.start(operation);
+        let mut held = self.held.lock().unwrap();
+        if !is_meant || held.is_some() {
+            return answer;
+        }
+        let mut context = Context::from_waker(Waker::noop());
+        let Poll::Ready(reply) = pin!(&mut answer).poll(&mut context) else {
+            panic!("memory in this process answers at once");
+        };
+        let (completion, completer) = Completion::pending();
+        *held = Some((completer, reply));
+        completion
+    }
+}
+
+/// A memory server finds a record; then its leaf is merged with the one before it, the record is
+/// changed, and all of that leaves the cache, before the answer comes. It is too old.
+#[test]
+fn an_answer_from_before_a_merge_is_too_old() -> Result<()> {
+    const RECORDS: u64 = 150_000;
+    const NEVER: u64 = u64::MAX;
+    let late = Arc::new(Late {
+        inner: InProcess::new(1, 16 << 20)?,
+        now_ns: AtomicU64::new(0),
+        key: AtomicU64::new(NEVER),
+        held: Mutex::default(),
+    });
+    wait_for(async {
+        let records = (0..RECORDS).map(|key| (key, key));
+        load(late.clone(), Layout::default(), records).await?;
+        let options = Options {
+            cache_bytes: 100 << 10,
+            copies: 0.0,
+            leaf_admission: 1.0,
+            offloading: true,
+            ..Options::default()
+        };
+        let tree = RemoteTree::open(late.clone(), options).await?;
+        // Scans bring nodes to the cache, in which others lie then.
+        let elsewhere = async || {
+            let mut scan = tree.scan(60_000..=100_000)?;
+            while scan.next().await?.is_some() {}
+            Result::Ok(())
+        };
+        let leaf = 43;
+        let (mut kept, mut merges) = (0, 0);
+        for pair in 1..40 {
+            // Neighbours with 16 records each: the next that goes has them merged.
+            let left = 2 * leaf * pair;
+            let right = left + leaf;
+            for first in [left, right] {
+                for key in first + 16..first + leaf {
+                    tree.remove(key).await?;
+                }
+            }
+            let before = tree.merges();
+            tree.flush().await?;
+            elsewhere().await?;
+            late.key.store(right, Relaxed);
+            let mut get = pin!(tree.get(right));
+            let mut context = Context::from_waker(Waker::noop());
+            let first = get.as_mut().poll(&mut context);
+            late.key.store(NEVER, Relaxed);
+            if first.is_ready() {
+                assert_eq!(first, Poll::Ready(Ok(Some(right))));
+                continue;
+            }
+            kept += 1;
+            tree.remove(left).await?;
+            merges += tree.merges() - before;
+            tree.update(right, NEVER).await?;
+            elsewhere().await?;
+            late.let_go();
+            assert_eq!(get.await, Ok(Some(NEVER)));
+        }
+        assert!(kept > 20 && merges > 10, "{kept} kept, {merges} merges");
+        Ok(())
+    })
 }

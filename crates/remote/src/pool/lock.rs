@@ -8,8 +8,11 @@ use crate::fabric::{Connection, yield_now};
 
 /// Attempts to get a lock between two questions whether its holder was fenced.
 const ASK_EVERY: u32 = 16;
-/// After this, a lock that one compute server does not release is an error.
+/// After this, and so many attempts, a lock that one compute server does not release is an error.
+/// On the slowest networks a lock is held for long; and one that does not count its releases may
+/// be released and taken between two attempts.
 const LONGEST: Duration = Duration::from_secs(10);
+const MOST: u32 = 1_000;
 
 /// A lock that this compute server holds.
 ///
@@ -29,8 +32,8 @@ impl PoolLock {
     /// Waits for the lock, and takes it.
     ///
     /// # Errors
-    /// A memory server does not answer; or one compute server holds the lock for ten seconds and
-    /// was not fenced.
+    /// A memory server does not answer; or one compute server holds the lock for ten seconds and a
+    /// thousand attempts, and was not fenced.
     pub async fn take(connection: &Connection, at: Address) -> Result<PoolLock> {
         let me = connection.compute().number();
         let mut expected = 0;
@@ -69,7 +72,7 @@ impl PoolLock {
             attempts += 1;
             if attempts % ASK_EVERY == 0 && connection.is_fenced(at.server(), holder).await? {
                 (expected, from_the_dead) = (found, true);
-            } else if connection.now().saturating_sub(since) > LONGEST {
+            } else if attempts > MOST && connection.now().saturating_sub(since) > LONGEST {
                 return Err(Error::Locked(at, holder));
             } else {
                 yield_now().await;
@@ -143,8 +146,8 @@ impl PoolLock {
 pub(crate) type Writes = Vec<(Address, Vec<u64>)>;
 
 impl PoolLock {
-    /// Writes what the lock protects and releases it, in one round trip (command
-    /// combination, Wang et al.: "Sherman", SIGMOD 2022). All of it lies on one memory server. A lock that is always
+    /// Writes what the lock protects and releases it, in one round trip (command combination, Wang
+    /// et al.: "Sherman", SIGMOD 2022). All of it lies on one memory server. A lock that is always
     /// released so counts no releases: its word is 0 when it is free, as one guesses who wants it.
     ///
     /// # Errors
