@@ -3,7 +3,7 @@
 //! It is the program that `TIMBERLINE_ETCD` names, or `etcd`; without it, these tests say so and do
 //! nothing.
 
-use std::io::Write;
+use std::io::{Read, Write};
 use std::net::TcpListener;
 use std::path::PathBuf;
 use std::process::{Child, Command, Stdio};
@@ -362,6 +362,8 @@ fn what_is_no_etcd_is_said() {
     let port = listener.local_addr().unwrap().port();
     thread::spawn(move || {
         for mut client in listener.incoming().flatten() {
+            // Who closes what was not read resets the connection.
+            let _ = client.read(&mut [0; 1024]);
             let _ = client.write_all(b"HTTP/1.1 200 OK\r\n\r\n{\"etcdserver\":\"3.3.25\"}");
         }
     });
