@@ -157,37 +157,52 @@ fn a_full_pool_refuses_and_loses_nothing() -> Result<()> {
     Ok(())
 }
 
-/// A reader that is late finds other records where a block was, and is not misled.
+/// A reader that is late finds other records where a block was, and is not misled; nor does it see
+/// a value before it counts.
 #[test]
 fn readers_and_writers_do_not_disturb_each_other() -> Result<()> {
+    const PLACES: usize = 4;
     let pool = pool(1, 4 << 20)?;
     let records = join(&pool)?;
     wait_for(records.member().claim(&(0..=u64::MAX)))?;
-    let value = |place: u64, number: usize| vec![place as u8; 20 + number % 3_000];
-    for place in 0..8 {
-        wait_for(records.put(place, b"key", &value(place, 0), false))?;
+    let value = |place: usize, number: u64| {
+        let mut value = vec![place as u8; 20 + 37 * number as usize % 3_000];
+        value[..8].copy_from_slice(&number.to_le_bytes());
+        value
+    };
+    for place in 0..PLACES {
+        wait_for(records.put(place as u64, b"key", &value(place, 0), false))?;
     }
     let is_over = AtomicBool::new(false);
     std::thread::scope(|scope| {
         for lane in 0..2 {
             let (records, is_over) = (&records, &is_over);
             scope.spawn(move || {
-                for number in 0..4_000 {
-                    let place = 2 * (number as u64 % 4) + lane;
-                    let value = value(place, 37 * number);
-                    wait_for(records.put(place, b"key", &value, false)).unwrap();
+                for number in 0..8_000 {
+                    let place = 2 * (number as usize % (PLACES / 2)) + lane;
+                    let value = value(place, number);
+                    wait_for(records.put(place as u64, b"key", &value, false)).unwrap();
                 }
                 is_over.store(true, Relaxed);
             });
         }
-        scope.spawn(|| {
-            let mut place = 0;
-            while !is_over.load(Relaxed) {
-                let found = wait_for(records.get(place, b"key")).unwrap().unwrap();
-                assert!(found.iter().all(|&byte| byte == place as u8));
-                place = (place + 1) % 8;
-            }
-        });
+        for _ in 0..2 {
+            scope.spawn(|| {
+                let mut last = [0; PLACES];
+                for place in (0..PLACES).cycle() {
+                    if is_over.load(Relaxed) {
+                        break;
+                    }
+                    let found = wait_for(records.get(place as u64, b"key"))
+                        .unwrap()
+                        .unwrap();
+                    let number = u64::from_le_bytes(found[..8].try_into().unwrap());
+                    assert_eq!(found, value(place, number));
+                    assert!(number >= last[place], "{number} after {}", last[place]);
+                    last[place] = number;
+                }
+            });
+        }
     });
     Ok(())
 }
