@@ -39,6 +39,9 @@ pub struct Node {
         value_name = "MS"
     )]
     lease: u64,
+    /// Keep no log in --dir: what a memory server loses is lost, and --memory is for the cache
+    #[arg(long, requires = "cluster")]
+    no_log: bool,
     /// Slots move by `CLUSTER MIGRATESLOTS` only, not so that all nodes have about as many
     #[arg(long, requires = "cluster")]
     fixed_slots: bool,
@@ -59,8 +62,10 @@ impl Node {
         options.announce = self.announce;
         options.lease = Duration::from_millis(self.lease);
         options.balances = !self.fixed_slots;
-        // As much again is for clients and the program itself, the rest for the log's index.
-        options.cache_bytes = usize::try_from(memory / 4).map_err(Failure::impossible)?;
+        options.logs = !self.no_log;
+        // The rest is for clients and the program itself, and three eighths for a log's index.
+        let cache = if self.no_log { memory / 2 } else { memory / 4 };
+        options.cache_bytes = usize::try_from(cache).map_err(Failure::impossible)?;
         let address = self.announce.or(listen.first().copied());
         if let Some(address) = address.filter(|it| it.ip().is_unspecified()) {
             return Err(Failure::Impossible(format!(

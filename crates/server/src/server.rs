@@ -395,7 +395,7 @@ async fn join(
             "{dir} is the log of other data than the memory servers have"
         )));
     }
-    Ok(Strings::open(node, store).await?)
+    Ok(Strings::open(node, store, cluster.logs).await?)
 }
 
 /// Listens at an address, and replaces it by the real one where its port was 0.

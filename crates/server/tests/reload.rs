@@ -85,6 +85,15 @@ fn what_cannot_be_reloaded_is_refused() {
     assert!(mixed.contains("is the log of other data"), "{mixed}");
     let none = said(&pool(1), &[folder.0.join("new")]);
     assert!(none.contains("is no log of a node"), "{none}");
+    let mut without = cluster(&pool(1));
+    without.logs = false;
+    let unlogged = Folder::new();
+    let alone = node(&unlogged, without);
+    alone.client().ask("SET key value");
+    assert_eq!(alone.client().says("DEL key"), ":1\r\n");
+    alone.stop();
+    let unlogged = said(&pool(1), &[dir(&unlogged)]);
+    assert!(unlogged.contains("--no-log"), "{unlogged}");
     let servers = pool(1);
     let reloaded = reload(&cluster(&servers), &[dir(&folder)]).unwrap();
     assert_eq!(

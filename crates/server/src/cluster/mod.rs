@@ -57,13 +57,16 @@ pub struct ClusterOptions {
     pub deadline: Duration,
     /// Whether slots move by themselves so that all nodes have about as many.
     pub balances: bool,
+    /// Whether the store is a log of what this node changes. Without one, what a memory server
+    /// loses is lost.
+    pub logs: bool,
     /// Bytes for a cache of the tree's nodes and records.
     pub cache_bytes: usize,
 }
 
 impl ClusterOptions {
-    /// These memory servers, a lease of 3 s, a deadline of 1 s, and 64 MiB for the cache; slots
-    /// move by themselves.
+    /// These memory servers, a lease of 3 s, a deadline of 1 s, a log, and 64 MiB for the cache;
+    /// slots move by themselves.
     pub fn new(servers: Vec<SocketAddr>) -> ClusterOptions {
         ClusterOptions {
             servers,
@@ -72,6 +75,7 @@ impl ClusterOptions {
             lease: Duration::from_secs(3),
             deadline: Duration::from_secs(1),
             balances: true,
+            logs: true,
             cache_bytes: 64 << 20,
         }
     }

@@ -96,9 +96,14 @@ pub fn reload(options: &ClusterOptions, folders: &[PathBuf]) -> Result<Reloaded,
 
 fn open(folder: &Path) -> Result<(Store, About), Error> {
     let (store, _) = Store::open(folder, timberline_store::Options::default())?;
-    let about = wait_for(About::read(&store))?;
-    let none = || Error::OtherData(format!("{} is no log of a node", folder.display()));
-    Ok((store, about.ok_or_else(none)?))
+    let folder = folder.display();
+    match wait_for(About::read(&store))? {
+        Some(about) if about.is_whole => Ok((store, about)),
+        Some(_) => Err(Error::OtherData(format!(
+            "{folder} is no whole log: its node ran without one (--no-log)"
+        ))),
+        None => Err(Error::OtherData(format!("{folder} is no log of a node"))),
+    }
 }
 
 /// Puts a record of a log there, unless there is a newer one of its key.

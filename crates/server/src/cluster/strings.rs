@@ -6,7 +6,7 @@
 //!
 //! ```text
 //! l KEY   version u64, the string's record; nothing behind the version if it was removed
-//! c       the number of the data, u64; the log's number, u64
+//! c       the number of the data, u64; the log's number, u64; 1 if it is whole, u64
 //! ```
 //!
 //! Of a key in several logs, the record with the highest version counts. A key that is removed
@@ -36,8 +36,8 @@ pub(super) const SEVERAL: u64 = 0;
 /// Strings of a node.
 pub(crate) struct Strings {
     pub node: Arc<Node>,
-    /// The log's number.
-    log: u64,
+    /// The log's number, if there is one.
+    log: Option<u64>,
 }
 
 /// What names data and log.
@@ -46,6 +46,8 @@ pub(crate) struct About {
     /// The number of the data that the log is about.
     pub data: u64,
     log: u64,
+    /// Whether all that its node changed was logged.
+    pub is_whole: bool,
 }
 
 impl About {
@@ -53,9 +55,21 @@ impl About {
     pub async fn read(store: &Store) -> Result<Option<About>, Error> {
         let bytes = store.get(ABOUT).await?;
         Ok(bytes.and_then(|bytes| {
-            let (data, log) = (number(&bytes, 0)?, number(&bytes, 8)?);
-            Some(About { data, log })
+            Some(About {
+                data: number(&bytes, 0)?,
+                log: number(&bytes, 8)?,
+                is_whole: number(&bytes, 16)? == 1,
+            })
         }))
+    }
+
+    /// Writes it. What follows in the log is of no use without this.
+    async fn write(self, store: &Store) -> Result<(), Error> {
+        let numbers = [self.data, self.log, u64::from(self.is_whole)];
+        store
+            .put(ABOUT, &numbers.map(u64::to_le_bytes).concat())
+            .await?;
+        Ok(store.sync().await?)
     }
 }
 
@@ -71,24 +85,20 @@ fn logged(key: &[u8]) -> Vec<u8> {
 }
 
 impl Strings {
-    /// Strings of a node, with a log that is about the same data, or empty.
-    pub async fn open(node: Arc<Node>, store: &Store) -> Result<Strings, Error> {
-        let data = node.origin().data;
-        let about = match About::read(store).await? {
-            Some(about) => about,
-            None => {
-                let log = fastrand::u64(1..);
-                let bytes = [data, log].map(u64::to_le_bytes).concat();
-                store.put(ABOUT, &bytes).await?;
-                // What follows in the log is of no use without this.
-                store.sync().await?;
-                About { data, log }
-            }
+    /// Strings of a node, with a log that is about the same data, or empty; or without one, then
+    /// that is no whole log any more.
+    pub async fn open(node: Arc<Node>, store: &Store, logs: bool) -> Result<Strings, Error> {
+        let before = About::read(store).await?;
+        let about = About {
+            data: node.origin().data,
+            log: before.map_or_else(|| fastrand::u64(1..), |it| it.log),
+            is_whole: logs && before.is_none_or(|it| it.is_whole),
         };
-        Ok(Strings {
-            node,
-            log: about.log,
-        })
+        if before != Some(about) {
+            about.write(store).await?;
+        }
+        let log = logs.then_some(about.log);
+        Ok(Strings { node, log })
     }
 
     /// A string's record.
@@ -114,14 +124,14 @@ impl Strings {
         let logged = logged(key);
         let version = self.node.next_version();
         // If it was removed here before, an older one may be elsewhere.
-        let mut log = match store.contains_key(&logged) {
-            true => SEVERAL,
-            false => self.log,
+        let mut log = match self.log {
+            Some(log) if !store.contains_key(&logged) => log,
+            _ => SEVERAL,
         };
         let before = self.node.records().update(place, key, |before| {
             if let Some(before) = before {
-                let other = number(before, 8) != Some(self.log);
-                log = if other { SEVERAL } else { self.log };
+                let last = number(before, 8);
+                log = self.log.filter(|_| last == self.log).unwrap_or(SEVERAL);
             }
             record.map(|record| {
                 let expires = Entry::expiry(record).is_some();
@@ -129,11 +139,14 @@ impl Strings {
             })
         });
         let before = before.await?;
+        if self.log.is_none() {
+            return Ok(());
+        }
         let version = version.to_le_bytes();
         match record {
             Some(record) => store.put(&logged, &[&version[..], record].concat()).await?,
             None if before.is_none() => {}
-            None if log == self.log => {
+            None if log != SEVERAL => {
                 store.delete(&logged).await?;
             }
             None => store.put(&logged, &version).await?,
