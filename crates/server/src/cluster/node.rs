@@ -22,6 +22,8 @@ use crate::shared::Stop;
 
 /// How long a command waits for a slot that nobody has.
 const PATIENCE: Duration = Duration::from_secs(5);
+/// Between two looks for nodes that came or went, and slots that moved.
+const LOOK: Duration = Duration::from_millis(500);
 /// Slots whose records lie in leaves of their own at first, on one memory server after the other.
 const TOGETHER: u16 = 64;
 
@@ -152,7 +154,7 @@ impl Node {
             records,
         });
         let thread = std::thread::Builder::new().name("timberline-node".into());
-        let (kept, pause) = (Arc::clone(&node), options.lease / 4);
+        let (kept, pause) = (Arc::clone(&node), LOOK.min(options.lease / 4));
         let thread = thread.spawn(move || kept.keep(pause));
         let thread = thread.map_err(|error| Error::Unreachable(0, error.to_string()))?;
         *node.thread.lock().unwrap_or_else(PoisonError::into_inner) = Some(thread);
