@@ -12,6 +12,10 @@ impl Placement for AllFast {
     fn place(&self, _: NewNode) -> TierId {
         TierId::FAST
     }
+
+    fn reads_names(&self) -> bool {
+        false
+    }
 }
 
 /// Every node slow: the cost of an index in slow memory alone.
@@ -21,5 +25,9 @@ pub struct AllSlow;
 impl Placement for AllSlow {
     fn place(&self, _: NewNode) -> TierId {
         TierId::SLOW
+    }
+
+    fn reads_names(&self) -> bool {
+        false
     }
 }

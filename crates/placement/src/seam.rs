@@ -95,6 +95,12 @@ pub trait Placement: Send + Sync {
         let _ = (node, fastest);
     }
 
+    /// Whether it asks for the names of leaves that it knows by their addresses, or its workers do.
+    /// Where not, a tree in one tier may keep none. The tree asks once.
+    fn reads_names(&self) -> bool {
+        true
+    }
+
     /// The most pages that the tree's record cache may have, if fast memory holds `nodes` nodes. A
     /// page takes as much memory as a node. The tree asks once.
     fn record_pages(&self, nodes: usize) -> usize {

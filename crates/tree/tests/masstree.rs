@@ -86,6 +86,40 @@ fn what_keys_share_is_skipped() {
     assert_eq!(map.len(), 2);
 }
 
+/// In plain memory nothing asks what layer a node is in: layers have no names, which take memory.
+/// The leaves of a walk have theirs all the same.
+#[test]
+fn layers_in_plain_memory_have_no_names() {
+    let ((named, _), plain) = (strings(), Strings::new());
+    for host in 0..30 {
+        for page in 0..30 {
+            let key = format!("https://host-{host}.org/page-{page:04}/end");
+            named.insert(key.as_bytes(), page).unwrap();
+            plain.insert(key.as_bytes(), page).unwrap();
+        }
+    }
+    let fences = |map: &Strings| {
+        let mut fences = Vec::new();
+        map.placed().each_leaf(&[], &mut |leaf| {
+            fences.push(leaf.fence.to_bytes());
+            ControlFlow::Continue(())
+        });
+        fences
+    };
+    let all = fences(&plain);
+    assert_eq!(all, fences(&named));
+    assert!(all.is_sorted() && all.len() > 30);
+    let (stats, with_names) = (plain.stats(), named.stats());
+    assert_eq!(nodes(&stats), nodes(&with_names));
+    // A name has 64 bytes at least, and each host has its layer at least.
+    assert!(stats.bytes_in_nodes + 30 * 64 <= with_names.bytes_in_nodes);
+    for map in [&plain, &named] {
+        map.clear();
+        assert_eq!(nodes(&map.stats()), 1);
+    }
+    assert_eq!(plain.stats().bytes_in_nodes, named.stats().bytes_in_nodes);
+}
+
 /// Each key the beginning of the next, by a slice: as many layers, and nothing that walks them uses
 /// the stack for it.
 #[test]

@@ -157,7 +157,11 @@ impl<M: Memory, const WORDS: usize, P: Payload> Tree<M, WORDS, P> {
             // visit.
             let mut flow = ControlFlow::Continue(());
             if !visited && is_end {
-                let _ = leaf.get(|body| flow = visit(self.leaf_ref(address, body)));
+                let _ = leaf.get(|body| {
+                    let mut leaf = self.leaf_ref(address, body);
+                    leaf.fence.prefix = place.path;
+                    flow = visit(leaf);
+                });
             }
             if flow.is_break() {
                 return flow;

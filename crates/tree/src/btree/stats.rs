@@ -73,7 +73,7 @@ impl<M: Memory, const WORDS: usize, P: Payload> Tree<M, WORDS, P> {
         stats.count(level, top == 0, fast(root.address()));
         let below = root.parent.tier(self.memory());
         stats.above_boundary += usize::from(self.tier_at(root.address()) < below);
-        if !path.is_empty() {
+        if !path.is_empty() && self.has_names {
             stats.bytes_in_nodes += Name::slot_for(path.len());
         }
         drop(guard);

@@ -30,6 +30,8 @@ pub struct Tree<M: Memory, const WORDS: usize, P: Payload = Words> {
     pub store: Store<M>,
     pub root: Versioned<Root<WORDS>>,
     pub search: Search,
+    /// Whether layers have names beside them: see [`Name`].
+    pub has_names: bool,
     /// The longest path that was met, in nodes.
     pub deepest: AtomicU8,
     /// How many leaves there are; counted where values lie beside them.
@@ -61,6 +63,7 @@ impl<M: Memory, const WORDS: usize, P: Payload> Tree<M, WORDS, P> {
             Some(_) => memory.arenas().range_of(TierId::FAST).end,
             None => usize::MAX,
         };
+        let has_names = P::LINKS && (memory.arenas().tiers() > 1 || placement.reads_names());
         let store = Store::new::<P::Values>(memory, placement, domain);
         let new = NewNode {
             height: 0,
@@ -76,6 +79,7 @@ impl<M: Memory, const WORDS: usize, P: Payload> Tree<M, WORDS, P> {
             copied_from,
             root,
             search: Search::detect(),
+            has_names,
             deepest: AtomicU8::new(1),
             leaves: AtomicUsize::new(1),
             compacted_to: AtomicU64::new(0),
@@ -151,7 +155,7 @@ impl<M: Memory, const WORDS: usize, P: Payload> Tree<M, WORDS, P> {
         });
     }
 
-    /// A leaf as a placement sees it.
+    /// A leaf as a placement sees it. Where layers have no names, its fence lacks the path.
     pub fn leaf_ref<'a>(&self, address: usize, body: &'a Body<WORDS>) -> LeafRef<'a> {
         let tier = self.memory().arenas().tier_of(address);
         LeafRef {

@@ -39,7 +39,7 @@ impl<'g> Suffix<'g> {
 /// The slots of a new layer, allocated before any lock is taken.
 struct NewLayer<'t, M: Memory> {
     root: Slot<'t>,
-    name: Name<'t>,
+    name: Option<Name<'t>>,
     skip: Option<Slot<'t>>,
     entry: Option<Slot<'t>>,
     /// A copy of the value in the new layer's tier, if the value is in another.
@@ -102,7 +102,7 @@ impl<M: Memory, const WORDS: usize, H: Represent> Tree<M, WORDS, H> {
         rest: &Suffix<'_>,
         value: Option<Loan<'_>>,
     ) -> Result<NewLayer<'_, M>, OutOfMemory> {
-        let (store, arenas) = (&self.store, self.memory().arenas());
+        let store = &self.store;
         let above = self.tier_of(*cursor.leaf);
         let new = NewNode {
             height: 0,
@@ -112,13 +112,10 @@ impl<M: Memory, const WORDS: usize, H: Represent> Tree<M, WORDS, H> {
         };
         let root = store.allocate(new, Self::BYTES)?;
         let tier = root.tier();
-        let slowest = arenas.slowest();
-        let name = store.allocate_from(slowest, Name::slot_for(path.len()))?;
-        let name = Name::new(name, arenas).ok_or(OutOfMemory {
-            tier: slowest,
-            of: Limit::Addresses,
-            limit: Name::FARTHEST,
-        })?;
+        let name = match self.has_names {
+            true => Some(self.allocate_name(path)?),
+            false => None,
+        };
         let block = |tier, bytes: &[u8]| store.allocate_from(tier, Block::slot_for(bytes.len()));
         let skip = match skipped {
             [] => None,
@@ -135,6 +132,19 @@ impl<M: Memory, const WORDS: usize, H: Represent> Tree<M, WORDS, H> {
             skip,
             entry,
             value,
+        })
+    }
+
+    fn allocate_name(&self, path: &[u8]) -> Result<Name<'_>, OutOfMemory> {
+        let arenas = self.memory().arenas();
+        let slowest = arenas.slowest();
+        let slot = self
+            .store
+            .allocate_from(slowest, Name::slot_for(path.len()))?;
+        Name::new(slot, arenas).ok_or(OutOfMemory {
+            tier: slowest,
+            of: Limit::Addresses,
+            limit: Name::FARTHEST,
         })
     }
 }

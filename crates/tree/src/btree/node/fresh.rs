@@ -38,9 +38,10 @@ impl<'t, const WORDS: usize> Fresh<'t, WORDS> {
         Self::new(slot, 0, 0, 0, u64::MAX)
     }
 
-    /// The first node of a layer with this path.
-    pub fn first_of_layer(slot: Slot<'t>, name: Name<'_>, path: &[u8]) -> Self {
-        Self::new(slot, name.write(path), 0, 0, u64::MAX)
+    /// The first node of a layer with this path, which its name gets if it has one.
+    pub fn first_of_layer(slot: Slot<'t>, name: Option<Name<'_>>, path: &[u8]) -> Self {
+        let number = name.map_or(0, |name| name.write(path));
+        Self::new(slot, number, 0, 0, u64::MAX)
     }
 
     /// An empty node to the right of one that is split. An inner one gets its children from there
