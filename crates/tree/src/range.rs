@@ -34,6 +34,17 @@ pub trait Ordered: Send + Sync + 'static {
         visit: impl FnMut(&[u8], Loan<'_>) -> ControlFlow<()>,
     ) -> usize;
 
+    /// As [`walk`](Self::walk), with the words alone.
+    fn walk_values(
+        &self,
+        way: Way,
+        from: Bound<&[u8]>,
+        limit: usize,
+        mut visit: impl FnMut(Loan<'_>) -> ControlFlow<()>,
+    ) -> usize {
+        self.walk(way, from, limit, |_, value| visit(value))
+    }
+
     /// Has the memory fetch what lies on the way to `key`, yielding at each node.
     fn approach(&self, key: &[u8]) -> impl Future<Output = ()>;
 }

@@ -218,6 +218,32 @@ impl<T: ByteTree<V::Representation>, K: Key + ?Sized, V: Value> Map<T, K, V> {
             |key: &[u8], value: Loan<'_>| lend::<V, _>(memory, value, |value| visit(key, value));
         self.tree.walk(Way::Forward, from, limit, typed)
     }
+
+    /// As [`scan_bytes`](Self::scan_bytes), with the values alone: in a `Masstree`, no key is put
+    /// together.
+    ///
+    /// ```
+    /// use std::ops::ControlFlow;
+    /// let map: timberline::Masstree<str, u64> = [("pea", 1), ("pear", 2), ("plum", 3)].into();
+    /// let mut sum = 0;
+    /// map.scan_values("pear", 10, |value| {
+    ///     sum += value;
+    ///     ControlFlow::Continue(())
+    /// });
+    /// assert_eq!(sum, 5);
+    /// ```
+    pub fn scan_values(
+        &self,
+        from: &K::Borrowed,
+        limit: usize,
+        mut visit: impl FnMut(V::Ref<'_>) -> ControlFlow<()>,
+    ) -> usize {
+        let from = from.to_bytes();
+        let from = Bound::Included(from.as_ref());
+        let memory = self.memory();
+        let typed = |value: Loan<'_>| lend::<V, _>(memory, value, &mut visit);
+        self.tree.walk_values(Way::Forward, from, limit, typed)
+    }
 }
 
 /// The least key after all that begin with `prefix`, as a bound.

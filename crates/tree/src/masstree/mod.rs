@@ -15,7 +15,7 @@
 //! - A skip is a multiple of seven bytes, and never empty. All keys of its layer continue with it.
 //! - Blocks (`btree/node/block.rs`) and byte-string values lie in the tier of their border node, or
 //!   a slower one, and move with it. Names of layers lie in the slowest tier: only placements read
-//!   them.
+//!   them, and maps whose placement doesn't have none.
 //!
 //! | file | contents |
 //! |---|---|
@@ -23,10 +23,13 @@
 //! | `slice.rs`, `layers.rs` | keys as words, and the payload that the B+tree's core requires |
 //! | `descent.rs` | the path from the topmost root to a key |
 //! | `get.rs`, `insert.rs`, `update.rs`, `remove.rs`, `pop.rs` | operations on a record |
-//! | `scan.rs` | many records in order |
+//! | `scan.rs`, `enter.rs` | many records in order; how that goes from border node to border node |
+//! | `ahead.rs` | what that has the CPU fetch ahead |
 //! | `new_layer.rs` | a layer below an entry that a second key shares |
 
+mod ahead;
 mod descent;
+mod enter;
 mod get;
 mod insert;
 mod layers;

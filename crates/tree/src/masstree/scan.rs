@@ -5,50 +5,66 @@
 //! and then continues in the layer above. If a validation fails, it backs up to the last unchanged
 //! border node, and continues after the last record that it passed to `visit`. So it visits a
 //! record that stays in the map exactly once.
+//!
+//! `enter.rs` reads border nodes, and `ahead.rs` has the CPU fetch what the walk will read next.
 
 use std::ops::{Bound, ControlFlow};
 
-use timberline_placement::Access;
+use smallvec::SmallVec;
 use timberline_sync::Restart;
 use timberline_sync::epoch::{Guard, Pinned};
 use timberline_sync::shim::pause;
-use timberline_tier::{Memory, hint};
+use timberline_tier::Memory;
 
 use super::Tree;
+use super::ahead::Above;
 use super::descent::Descent;
+use super::enter::Entrance;
 use super::slice::{SLICE, push_bytes, slice};
-use crate::btree::node::{Body, Lead, LeafEntry, Root, View};
-use crate::btree::tree::node_address;
+use crate::btree::node::{Lead, LeafEntry, Root, View};
 use crate::range::{Ordered, Way};
 use crate::traverse::Yielding;
 use crate::value::{Loan, Represent};
 
+/// Entries for which there is room from the start: those of four border nodes of 256 bytes.
+const ENTRIES: usize = 64;
+/// Bytes of a key for which there is room from the start.
+const KEY: usize = 64;
+
 /// A border node on the path.
-struct Frame<'g, const WORDS: usize> {
-    leaf: View<'g, WORDS>,
+pub(super) struct Frame<'g, const WORDS: usize> {
+    pub leaf: View<'g, WORDS>,
+    /// The inner node above it in its layer, if there is one.
+    pub above: Option<Above<'g, WORDS>>,
     /// Bytes of the key before this layer.
-    depth: usize,
+    pub depth: usize,
     /// The node's copied entries are `start..end` of the walk's; `next` is the next to visit.
-    start: usize,
-    next: usize,
-    end: usize,
+    pub start: usize,
+    pub next: usize,
+    pub end: usize,
+    /// Up to which entry the CPU was asked to fetch what they lead to.
+    pub asked: usize,
     /// The first slice after this node, in the walk's direction.
-    beyond: Option<u64>,
+    pub beyond: Option<u64>,
     /// Whether the first entry may be beyond the bound at which the walk starts.
-    at_bound: bool,
+    pub at_bound: bool,
 }
 
 /// The state of a walk.
-struct Walk<'g, M: Memory, const WORDS: usize, H: Represent> {
-    tree: &'g Tree<M, WORDS, H>,
-    guard: &'g Guard<'g>,
-    way: Way,
-    frames: Vec<Frame<'g, WORDS>>,
+pub(super) struct Walk<'g, M: Memory, const WORDS: usize, H: Represent> {
+    pub tree: &'g Tree<M, WORDS, H>,
+    pub guard: &'g Guard<'g>,
+    pub way: Way,
+    pub frames: SmallVec<[Frame<'g, WORDS>; 6]>,
     /// The entries of all frames, in the order of the walk.
-    entries: Vec<LeafEntry<'g, WORDS>>,
+    pub entries: Vec<LeafEntry<'g, WORDS>>,
     key: Vec<u8>,
+    /// Whether `key` is that of a visited record, which is not kept in `last` yet.
+    visited: bool,
+    /// The key of the last visited record, whenever a validation may fail.
+    last: Vec<u8>,
     /// The number of records left to visit.
-    wanted: usize,
+    pub wanted: usize,
 }
 
 /// The relation of an entry to the walk's bound.
@@ -78,6 +94,29 @@ impl<M: Memory, const WORDS: usize, H: Represent> Ordered for Tree<M, WORDS, H> 
         way: Way,
         from: Bound<&[u8]>,
         limit: usize,
+        visit: impl FnMut(&[u8], Loan<'_>) -> ControlFlow<()>,
+    ) -> usize {
+        self.walk_with::<true>(way, from, limit, visit)
+    }
+
+    fn walk_values(
+        &self,
+        way: Way,
+        from: Bound<&[u8]>,
+        limit: usize,
+        mut visit: impl FnMut(Loan<'_>) -> ControlFlow<()>,
+    ) -> usize {
+        self.walk_with::<false>(way, from, limit, |_, value| visit(value))
+    }
+}
+
+impl<M: Memory, const WORDS: usize, H: Represent> Tree<M, WORDS, H> {
+    /// Walks over records. Without `KEYS`, `visit` gets some other key.
+    fn walk_with<const KEYS: bool>(
+        &self,
+        way: Way,
+        from: Bound<&[u8]>,
+        limit: usize,
         mut visit: impl FnMut(&[u8], Loan<'_>) -> ControlFlow<()>,
     ) -> usize {
         if limit == 0 {
@@ -88,35 +127,29 @@ impl<M: Memory, const WORDS: usize, H: Represent> Ordered for Tree<M, WORDS, H> 
             tree: self,
             guard: &guard,
             way,
-            frames: Vec::new(),
-            entries: Vec::new(),
-            key: Vec::new(),
+            frames: SmallVec::new(),
+            entries: Vec::with_capacity(ENTRIES),
+            key: Vec::with_capacity(KEY),
+            visited: false,
+            last: Vec::new(),
             wanted: limit,
         };
-        let (mut last, mut tries) = (Vec::new(), 0);
-        loop {
-            // `last` is the key of the last visited record.
-            let (before, behind) = (walk.wanted, last.clone());
+        let (mut outcome, mut tries, mut before) = (walk.run::<KEYS>(from, &mut visit), 0, limit);
+        while outcome.is_err() {
+            tries = if walk.wanted < before { 0 } else { tries + 1 };
+            pause(tries);
+            before = walk.wanted;
+            let behind = walk.last.clone();
             let from = match before < limit {
                 true => Bound::Excluded(&behind[..]),
                 false => from,
             };
             walk.back_up(from);
-            let outcome = walk.run(from, &mut |key, value| {
-                last.clear();
-                last.extend_from_slice(key);
-                visit(key, value)
-            });
-            if outcome.is_ok() {
-                return limit - walk.wanted;
-            }
-            tries = if walk.wanted < before { 0 } else { tries + 1 };
-            pause(tries);
+            outcome = walk.run::<KEYS>(from, &mut visit);
         }
+        limit - walk.wanted
     }
-}
 
-impl<M: Memory, const WORDS: usize, H: Represent> Tree<M, WORDS, H> {
     /// The topmost root.
     #[inline(always)]
     pub(super) fn top<'g>(&self, pinned: Pinned<'g>) -> Result<View<'g, WORDS>, Restart> {
@@ -163,22 +196,29 @@ impl<'g, M: Memory, const WORDS: usize, H: Represent> Walk<'g, M, WORDS, H> {
         self.entries.clear();
     }
 
-    fn run(
+    fn run<const KEYS: bool>(
         &mut self,
         from: Bound<&[u8]>,
         visit: &mut impl FnMut(&[u8], Loan<'_>) -> ControlFlow<()>,
     ) -> Result<(), Restart> {
-        let guard = self.guard;
-        let mut visit = |wanted: &mut usize, key: &[u8], value: Loan<'_>| {
-            *wanted -= 1;
-            visit(key, value).is_break() || *wanted == 0
-        };
         if self.frames.is_empty() {
-            let node = self.tree.top(self.tree.store.pinned(guard))?;
-            let bounded = from != Bound::Unbounded;
-            self.enter(node, 0, self.start(from, 0), bounded)?;
+            let node = self.tree.top(self.tree.store.pinned(self.guard))?;
+            self.enter(Entrance {
+                node,
+                fetched: 0,
+                depth: 0,
+                word: self.start(from, 0),
+                at_bound: from != Bound::Unbounded,
+            })?;
         }
-        while let Some(frame) = self.frames.last_mut() {
+        while let Some(frame) = self.frames.last() {
+            if !frame.at_bound && self.show::<KEYS>(visit).is_break() {
+                return Ok(());
+            }
+            self.keep_last();
+            let Some(frame) = self.frames.last_mut() else {
+                break;
+            };
             let Some(&entry) = self.entries[..frame.end].get(frame.next) else {
                 self.next_leaf()?;
                 continue;
@@ -196,7 +236,7 @@ impl<'g, M: Memory, const WORDS: usize, H: Represent> Walk<'g, M, WORDS, H> {
             push_bytes(word, &mut self.key);
             let Some(lead) = entry.lead() else {
                 let excluded = bound.is_some() && matches!(from, Bound::Excluded(_));
-                if !excluded && visit(&mut self.wanted, &self.key, entry.value()) {
+                if !excluded && self.show_one(entry.value(), visit).is_break() {
                     return Ok(());
                 }
                 continue;
@@ -211,7 +251,7 @@ impl<'g, M: Memory, const WORDS: usize, H: Represent> Walk<'g, M, WORDS, H> {
                     });
                     if shown {
                         self.key.extend_from_slice(record.bytes());
-                        if visit(&mut self.wanted, &self.key, record.value()) {
+                        if self.show_one(record.value(), visit).is_break() {
                             return Ok(());
                         }
                     }
@@ -237,10 +277,81 @@ impl<'g, M: Memory, const WORDS: usize, H: Represent> Walk<'g, M, WORDS, H> {
             let depth = self.key.len();
             let root = root.read()?;
             leaf.validate()?;
-            let bounded = from != Bound::Unbounded;
-            self.enter(View::of(root)?, depth, self.start(from, depth), bounded)?;
+            self.enter(Entrance {
+                node: View::of(root)?,
+                fetched: 0,
+                depth,
+                word: self.start(from, depth),
+                at_bound: from != Bound::Unbounded,
+            })?;
         }
         Ok(())
+    }
+
+    /// Visits the records of the last frame up to its first layer, which have all been copied: no
+    /// validation can fail meanwhile. Breaks if no more are wanted.
+    #[inline(always)]
+    fn show<const KEYS: bool>(
+        &mut self,
+        visit: &mut impl FnMut(&[u8], Loan<'_>) -> ControlFlow<()>,
+    ) -> ControlFlow<()> {
+        let Some(frame) = self.frames.last_mut() else {
+            return ControlFlow::Continue(());
+        };
+        let (key, depth) = (&mut self.key, frame.depth);
+        let left = &self.entries[frame.next..frame.end];
+        let most = left.len().min(self.wanted);
+        let (mut shown, mut flow) = (0usize, ControlFlow::Continue(()));
+        for entry in &left[..most] {
+            let lead = entry.lead();
+            let value = match lead {
+                None => entry.value(),
+                Some(Lead::Record(record)) => record.value(),
+                Some(Lead::Layer(_) | Lead::Skip(_)) => break,
+            };
+            if KEYS {
+                write_key(key, depth, entry.key, lead);
+            }
+            shown += 1;
+            flow = visit(key, value);
+            if flow.is_break() {
+                break;
+            }
+        }
+        if !KEYS && let Some(at) = shown.checked_sub(1) {
+            // The walk needs the last one.
+            write_key(key, depth, left[at].key, left[at].lead());
+        }
+        frame.next += shown;
+        self.wanted -= shown;
+        self.visited |= shown > 0;
+        match self.wanted {
+            0 => ControlFlow::Break(()),
+            _ => flow,
+        }
+    }
+
+    /// Visits the record whose key is in `key`. Breaks if no more are wanted.
+    fn show_one(
+        &mut self,
+        value: Loan<'_>,
+        visit: &mut impl FnMut(&[u8], Loan<'_>) -> ControlFlow<()>,
+    ) -> ControlFlow<()> {
+        self.wanted -= 1;
+        self.visited = true;
+        match visit(&self.key, value) {
+            ControlFlow::Continue(()) if self.wanted > 0 => ControlFlow::Continue(()),
+            _ => ControlFlow::Break(()),
+        }
+    }
+
+    /// Keeps the key of the last visited record, before `key` changes and a validation may fail.
+    #[inline(always)]
+    fn keep_last(&mut self) {
+        if std::mem::take(&mut self.visited) {
+            self.last.clear();
+            self.last.extend_from_slice(&self.key);
+        }
     }
 
     /// The relation of a layer with this skip to the bound's remaining bytes.
@@ -263,99 +374,19 @@ impl<'g, M: Memory, const WORDS: usize, H: Represent> Walk<'g, M, WORDS, H> {
             (Bound::Unbounded, Way::Backward) => u64::MAX,
         }
     }
+}
 
-    /// Enters the leaf that covers a slice, below `node`, and copies its entries from there on.
-    fn enter(
-        &mut self,
-        node: View<'g, WORDS>,
-        depth: usize,
-        word: u64,
-        at_bound: bool,
-    ) -> Result<(), Restart> {
-        let leaf = self.tree.leaf_in(node, word)?;
-        let start = self.entries.len();
-        let (way, tree, entries) = (self.way, self.tree, &mut self.entries);
-        // Each entry has at least one record in the walk, except the one at the bound.
-        let most = self.wanted.saturating_add(1);
-        let beyond = leaf.copy_entries(entries, |body| {
-            tree.charge_node(body);
-            let rank = body.rank(tree.search, word);
-            let count = body.count();
-            let (range, all) = match way {
-                Way::Forward => (rank..count.min(rank.saturating_add(most)), count),
-                Way::Backward => {
-                    let end = rank + usize::from(rank < count && body.key(rank) == word);
-                    (end.saturating_sub(most)..end, 0)
-                }
-            };
-            let payloads = Body::<WORDS>::payload_offset(range.start);
-            tree.memory()
-                .charge_lines(node_address(body) + payloads, 8 * range.len());
-            let beyond = match way {
-                Way::Forward if range.end < all => Some(body.key(range.end)),
-                Way::Forward => body.upper().checked_add(1),
-                Way::Backward if range.start > all => Some(body.key(range.start - 1)),
-                Way::Backward => body.lower().checked_sub(1),
-            };
-            (range, beyond)
-        })?;
-        if way == Way::Backward {
-            entries[start..].reverse();
-        }
-        // All that hangs below now, so that the cache misses overlap. A layer has two records.
-        let mut layers = self.wanted.div_ceil(2);
-        for lead in entries[start..].iter().filter_map(|entry| entry.lead()) {
-            match lead {
-                Lead::Record(record) => {
-                    hint::prefetch_lines(record.address(), 1);
-                    continue;
-                }
-                Lead::Layer(_) | Lead::Skip(_) if layers == 0 => break,
-                Lead::Layer(root) => tree.prefetch_all(std::ptr::from_ref(root).addr()),
-                Lead::Skip(skip) => hint::prefetch_lines(skip.address(), 1),
-            }
-            layers -= 1;
-        }
-        for entry in &entries[start..] {
-            if let Some(Lead::Record(record)) = entry.lead() {
-                tree.memory().charge_access(record.address(), record.used());
-            }
-        }
-        let end = entries.len();
-        self.tree.note(*leaf, Access::Reuse, self.guard);
-        self.frames.push(Frame {
-            leaf,
-            depth,
-            start,
-            next: start,
-            end,
-            beyond,
-            at_bound,
-        });
-        Ok(())
-    }
-
-    /// Moves the last frame to the next leaf of its layer, if there is one.
-    fn next_leaf(&mut self) -> Result<(), Restart> {
-        let Some(done) = self.frames.pop() else {
-            return Ok(());
-        };
-        let first = self.frames.last().map_or(0, |above| above.end);
-        self.entries.truncate(first);
-        let Some(word) = done.beyond else {
-            return Ok(());
-        };
-        let node = match self.frames.last() {
-            None => self.tree.top(self.tree.store.pinned(self.guard))?,
-            Some(above) => {
-                let lead = self.entries[above.next - 1].lead();
-                let root = lead.and_then(Lead::root).ok_or(Restart)?;
-                above.leaf.validate()?;
-                let root = root.read()?;
-                above.leaf.validate()?;
-                View::of(root)?
-            }
-        };
-        self.enter(node, done.depth, word, false)
+/// Writes the key of a record: of the slice and what that leads to, behind the first bytes.
+#[inline(always)]
+fn write_key<const WORDS: usize>(
+    key: &mut Vec<u8>,
+    depth: usize,
+    slice: u64,
+    lead: Option<Lead<'_, WORDS>>,
+) {
+    key.truncate(depth);
+    push_bytes(slice, key);
+    if let Some(Lead::Record(record)) = lead {
+        key.extend_from_slice(record.bytes());
     }
 }

@@ -43,6 +43,8 @@ pub trait ByteMap: Sized + Send + Sync {
         limit: usize,
         visit: impl FnMut(&[u8], u64) -> ControlFlow<()>,
     ) -> usize;
+    /// The values of up to `limit` records from a key on.
+    fn values_from(&self, from: &[u8], limit: usize) -> Vec<u64>;
     fn len(&self) -> usize;
     fn clear(&self);
 }
@@ -133,6 +135,15 @@ macro_rules! byte_map {
                 mut visit: impl FnMut(&[u8], u64) -> std::ops::ControlFlow<()>,
             ) -> usize {
                 self.scan_bytes(from, limit, |key, value| visit(key, disguised(self, value)))
+            }
+            fn values_from(&self, from: &[u8], limit: usize) -> Vec<u64> {
+                let mut values = Vec::new();
+                let count = self.scan_values(from, limit, |value| {
+                    values.push(disguised(self, value));
+                    std::ops::ControlFlow::Continue(())
+                });
+                assert_eq!(count, values.len());
+                values
             }
             fn len(&self) -> usize {
                 self.len()

@@ -104,6 +104,8 @@ fn scan<T: ByteMap>(map: &T, model: &Model, from: &[u8], limit: usize) {
     let expected = model.range(from.to_vec()..).map(shown).take(limit);
     assert_eq!(seen, expected.collect::<Vec<_>>(), "{from:?}");
     assert_eq!(count, seen.len());
+    let values = seen.into_iter().map(|(_, value)| value);
+    assert!(map.values_from(from, limit).into_iter().eq(values));
 }
 
 /// Applies an operation to both, and compares what they say.

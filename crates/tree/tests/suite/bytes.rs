@@ -359,6 +359,10 @@ pub fn standing_records_are_seen_once_in_order<T: ByteMap>() {
                     });
                     seen.retain(|key| stands(key));
                     assert!(seen.iter().eq(standing.keys()), "scanned");
+
+                    // Those that stand have 1, the others 0.
+                    let sum: u64 = map.values_from(b"", usize::MAX).iter().sum();
+                    assert_eq!(sum, standing.len() as u64, "values");
                 }
             }));
             stop.store(true, Relaxed);

@@ -17,7 +17,7 @@ use std::ops::{Deref, Range};
 use std::sync::atomic::Ordering::{Acquire, Relaxed, Release};
 
 use timberline_sync::Restart;
-use timberline_tier::{Arenas, Slot};
+use timberline_tier::{Arenas, Slot, hint};
 
 use super::block::{Block, Name, UnlinkedBlock};
 use super::fresh::{Fresh, Unlinked};
@@ -234,6 +234,20 @@ impl<'g, const WORDS: usize> View<'g, WORDS> {
             to.truncate(start);
         }
         read
+    }
+
+    /// Has the CPU fetch the first bytes of what the entries lead to. It may be changing meanwhile.
+    #[inline(always)]
+    pub fn prefetch_leads(&self, bytes: usize) {
+        self.assert_leaf();
+        // Whatever was read: an address is all that it is taken for.
+        let _ = self.get(|body| {
+            for (key, payload) in body.entries(0..Body::<WORDS>::CAPACITY) {
+                if has_more(key) {
+                    hint::prefetch((payload & !KIND) as usize, bytes);
+                }
+            }
+        });
     }
 
     #[inline(always)]
