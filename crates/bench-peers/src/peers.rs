@@ -100,7 +100,7 @@ pub struct InTiers<M>(M);
 /// `btree`, `art`, `masstree-ours`: our maps as users make them, in plain memory; and the same in
 /// two tiers.
 macro_rules! ours {
-    ($map:ident<$key:ty>, $scan:ident) => {
+    ($map:ident<$key:ty>, $scan:ident($($with_key:ident)?)) => {
         subject! {
             [] InTiers<$map<$key, u64>>: Index<$key>,
             new |_| {
@@ -122,7 +122,7 @@ macro_rules! ours {
             update |map, key, value| $map::update(map, key, value).is_some();
             scan |map, from, limit| {
                 let mut scanned = Scanned::default();
-                map.$scan(from, limit, |_, value| {
+                map.$scan(from, limit, |$($with_key,)? value| {
                     scanned.take(value, limit);
                     Continue(())
                 });
@@ -132,11 +132,11 @@ macro_rules! ours {
     };
 }
 
-ours!(BTree<u64>, scan);
-ours!(Art<u64>, scan_bytes);
-ours!(Art<[u8]>, scan_bytes);
-ours!(Masstree<u64>, scan_bytes);
-ours!(Masstree<[u8]>, scan_bytes);
+ours!(BTree<u64>, scan(_key));
+ours!(Art<u64>, scan_values());
+ours!(Art<[u8]>, scan_values());
+ours!(Masstree<u64>, scan_values());
+ours!(Masstree<[u8]>, scan_values());
 
 /// `arctic-map`: a lock-free adaptive radix tree (Ni et al., OSDI 2026).
 pub type Arctic = Arc<arctic::ConcurrentMap<u64, u64>>;
