@@ -241,8 +241,9 @@ impl<T: Make<K, V, Memory = Native>, K: ?Sized, V> Builder<Map<T, K, V>> {
     /// Makes the map.
     ///
     /// The nodes of one map, all tiers together, take up to 16 GiB in an `Art` (64 PiB with
-    /// [`Far`](crate::art::Far) links), and a `Masstree` in tiers makes layers in the first 256 GiB only.
-    /// Inserts that need more fail as if memory were used up. A `BTree` has no such limit.
+    /// [`Far`](crate::art::Far) links), and a `Masstree` in tiers makes layers in the first 256
+    /// GiB only. Inserts that need more fail as if memory were used up. A `BTree` has no such
+    /// limit.
     ///
     /// # Errors
     /// [`Error::Configuration`]: a NUMA node does not exist; slow memory, but no limit of fast
