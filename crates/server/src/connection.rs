@@ -10,8 +10,9 @@ use std::task::Poll;
 use tokio::io::{AsyncReadExt, AsyncWrite};
 use tokio::net::TcpStream;
 
+use crate::ahead::Ahead;
 use crate::client::Client;
-use crate::command::{dispatch, end_watches, find, leave};
+use crate::command::{dispatch, end_watches, leave};
 use crate::options::Durability;
 use crate::resp::{Limits, Parser, Writer};
 use crate::session::{Replies, Session};
@@ -32,6 +33,9 @@ const STRANGER: Limits = Limits {
 thread_local! {
     /// Buffers that no connection uses: one that waits for its client has none.
     static BUFFERS: RefCell<Vec<Vec<u8>>> = const { RefCell::new(Vec::new()) };
+    /// Those for commands that are parsed ahead. There are as many as connections execute commands
+    /// at a time.
+    static AHEAD: RefCell<Vec<Ahead>> = const { RefCell::new(Vec::new()) };
 }
 
 fn take_buffer() -> Vec<u8> {
@@ -156,62 +160,84 @@ impl Connection<'_> {
 
     /// Runs all commands that are there, and sends their replies.
     async fn execute(&mut self) -> io::Result<()> {
+        let mut ahead = AHEAD.with_borrow_mut(Vec::pop).unwrap_or_default();
+        let executed = self.execute_all(&mut ahead).await;
+        ahead.clear();
+        if ahead.memory() <= READ {
+            AHEAD.with_borrow_mut(|spare| spare.push(ahead));
+        }
+        self.session.clock = None;
+        self.session.count_commands(self.shared);
+        executed
+    }
+
+    async fn execute_all(&mut self, ahead: &mut Ahead) -> io::Result<()> {
         let mut now = millis_since_1970();
         let mut start = 0;
         let mut last = None;
-        let mut broken = false;
-        while !self.session.quits {
-            let limits = match self.session.authenticated {
-                true => self.shared.config.limits(),
-                false => STRANGER,
+        let mut broken = None;
+        while !self.session.quits && broken.is_none() {
+            // What a stranger may send depends on the commands before.
+            let (limits, one) = match self.session.authenticated {
+                true => (self.shared.config.limits(), false),
+                false => (STRANGER, true),
             };
-            let rest = &self.input[start..];
-            match self.parser.next(rest, limits) {
-                Ok(Some(taken)) => {
-                    let args = self.parser.args(rest);
-                    if !args.is_empty() {
-                        last = find(&args[0]);
-                        let from = self.out.bytes.len();
-                        if self.session.is_subscribed() {
-                            // Messages that came before this command are seen before its reply.
-                            self.out.bytes.extend(self.session.client.take_messages());
-                        }
-                        dispatch(self.shared, &mut self.session, args, &mut self.out, now).await;
-                        self.session.replies = match self.session.replies {
-                            Replies::On => Replies::On,
-                            Replies::SkipThis => Replies::SkipNext,
-                            Replies::SkipNext => {
-                                self.out.bytes.truncate(from);
-                                Replies::On
-                            }
-                            Replies::Off => {
-                                self.out.bytes.truncate(from);
-                                Replies::Off
-                            }
-                        };
-                    }
-                    start += taken;
+            let before = start;
+            let (parser, input) = (&mut self.parser, &self.input);
+            (start, broken) = ahead.parse(parser, input, start, limits, one);
+            if ahead.is_empty() && start == before {
+                break;
+            }
+            ahead.prepare(&self.input, &self.shared.keyspace);
+            for (found, args) in ahead.commands(&self.input) {
+                last = found;
+                let from = self.out.bytes.len();
+                if self.session.is_subscribed() {
+                    // Messages that came before this command are seen before its reply.
+                    self.out.bytes.extend(self.session.client.take_messages());
                 }
-                Ok(None) => break,
-                Err(reason) => {
-                    self.out.error(&format!("ERR {}", reason.0));
-                    broken = true;
+                let (session, out) = (&mut self.session, &mut self.out);
+                dispatch(self.shared, session, found, args, out, now).await;
+                self.session.replies = match self.session.replies {
+                    Replies::On => Replies::On,
+                    Replies::SkipThis => Replies::SkipNext,
+                    Replies::SkipNext => {
+                        self.out.bytes.truncate(from);
+                        Replies::On
+                    }
+                    Replies::Off => {
+                        self.out.bytes.truncate(from);
+                        Replies::Off
+                    }
+                };
+                if self.out.bytes.len() >= ENOUGH {
+                    flush(
+                        self.shared,
+                        &mut self.session,
+                        &mut self.stream,
+                        &mut self.out,
+                    )
+                    .await?;
+                    now = millis_since_1970();
+                    self.session.clock = None;
+                    if self.session.client.is_killed() {
+                        return Err(io::ErrorKind::ConnectionAborted.into());
+                    }
+                }
+                if self.session.quits {
+                    broken = None;
                     break;
                 }
             }
-            if self.out.bytes.len() >= ENOUGH {
-                self.flush().await?;
-                now = millis_since_1970();
-                if self.session.client.is_killed() {
-                    return Err(io::ErrorKind::ConnectionAborted.into());
-                }
-            }
+        }
+        if let Some(reason) = &broken {
+            self.out.error(&format!("ERR {}", reason.0));
         }
         if let Some(command) = last {
             self.session.client.note(now, command.name);
         }
         self.flush().await?;
-        if broken {
+        if broken.is_some() {
             return Err(io::ErrorKind::InvalidData.into());
         }
         if start == self.input.len() {
@@ -225,37 +251,13 @@ impl Connection<'_> {
 
     /// Sends the replies, once what they promise is on the disk.
     async fn flush(&mut self) -> io::Result<()> {
-        if std::mem::take(&mut self.session.wrote)
-            && self.shared.config.options.durability == Durability::Each
-        {
-            // Without a reply the client knows that the write may be lost.
-            let synced = self.shared.keyspace.store().sync().await;
-            synced.map_err(|error| io::Error::other(error.to_string()))?;
-        }
-        let mut sent = 0;
-        while sent < self.out.bytes.len() {
-            let client = Arc::clone(&self.session.client);
-            let mut woken = pin!(client.woken.notified());
-            let rest = &self.out.bytes[sent..];
-            let stream = &mut self.stream;
-            sent += std::future::poll_fn(|context| {
-                if let Poll::Ready(written) = Pin::new(&mut *stream).poll_write(context, rest) {
-                    return Poll::Ready(written);
-                }
-                // Only an end matters while the client does not read.
-                if woken.as_mut().poll(context).is_ready() && client.is_killed() {
-                    return Poll::Ready(Err(io::ErrorKind::ConnectionAborted.into()));
-                }
-                Poll::Pending
-            })
-            .await?;
-        }
-        self.shared.stats.sent.fetch_add(sent as u64, Relaxed);
-        self.out.bytes.clear();
-        if self.out.bytes.capacity() > 4 * READ {
-            self.out.bytes = Vec::new();
-        }
-        Ok(())
+        flush(
+            self.shared,
+            &mut self.session,
+            &mut self.stream,
+            &mut self.out,
+        )
+        .await
     }
 
     /// Tells the server how much memory the buffers take. Returns whether the client may go on.
@@ -272,4 +274,42 @@ impl Connection<'_> {
         !(is_large && self.shared.are_buffers_full())
             && self.input.len() <= self.shared.config.max_query()
     }
+}
+
+/// Sends the replies of a connection, once what they promise is on the disk.
+async fn flush(
+    shared: &Shared,
+    session: &mut Session,
+    stream: &mut TcpStream,
+    out: &mut Writer,
+) -> io::Result<()> {
+    let is_each = shared.config.options.durability == Durability::Each;
+    if std::mem::take(&mut session.wrote) && is_each {
+        // Without a reply the client knows that the write may be lost.
+        let synced = shared.keyspace.store().sync().await;
+        synced.map_err(|error| io::Error::other(error.to_string()))?;
+    }
+    let client = &session.client;
+    let mut sent = 0;
+    while sent < out.bytes.len() {
+        let mut woken = pin!(client.woken.notified());
+        let rest = &out.bytes[sent..];
+        sent += std::future::poll_fn(|context| {
+            if let Poll::Ready(written) = Pin::new(&mut *stream).poll_write(context, rest) {
+                return Poll::Ready(written);
+            }
+            // Only an end matters while the client does not read.
+            if woken.as_mut().poll(context).is_ready() && client.is_killed() {
+                return Poll::Ready(Err(io::ErrorKind::ConnectionAborted.into()));
+            }
+            Poll::Pending
+        })
+        .await?;
+    }
+    shared.stats.sent.fetch_add(sent as u64, Relaxed);
+    out.bytes.clear();
+    if out.bytes.capacity() > 4 * READ {
+        out.bytes = Vec::new();
+    }
+    Ok(())
 }

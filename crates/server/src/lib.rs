@@ -7,6 +7,7 @@
 //! that a client sent at a time and answers with one write; the `server` has a store, a thread a
 //! core, and sockets.
 
+mod ahead;
 mod channels;
 mod client;
 mod cluster;

@@ -2,10 +2,13 @@
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
+use std::sync::atomic::Ordering::Relaxed;
+use std::time::Instant;
 
 use crate::client::Client;
 use crate::command::Transaction;
 use crate::keyspace::Watched;
+use crate::shared::Shared;
 
 /// Which replies a client wants.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -27,6 +30,10 @@ pub(crate) struct Session {
     pub quits: bool,
     /// Keys may have changed since this was last reset.
     pub wrote: bool,
+    /// When the last command ended, if another one may follow at once.
+    pub clock: Option<Instant>,
+    /// Commands that were executed and that the server's count does not have yet.
+    pub commands: u64,
     pub transaction: Option<Transaction>,
     pub watched: Vec<Watched>,
     pub channels: BTreeSet<Box<[u8]>>,
@@ -41,6 +48,8 @@ impl Session {
             replies: Replies::On,
             quits: false,
             wrote: false,
+            clock: None,
+            commands: 0,
             transaction: None,
             watched: Vec::new(),
             channels: BTreeSet::new(),
@@ -58,6 +67,12 @@ impl Session {
         if let Some(transaction) = &mut self.transaction {
             transaction.fail();
         }
+    }
+
+    /// Adds the commands that were executed to the server's count, at which all threads write.
+    pub fn count_commands(&mut self, shared: &Shared) {
+        let commands = std::mem::take(&mut self.commands);
+        shared.stats.commands.fetch_add(commands, Relaxed);
     }
 
     /// Bytes that its transaction takes.

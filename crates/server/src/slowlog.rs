@@ -6,6 +6,7 @@ use std::sync::{Mutex, MutexGuard};
 use std::time::Instant;
 
 use crate::command::Call;
+use crate::session::Session;
 
 /// Arguments of an entry, and bytes of each, that are kept. Redis' limits.
 const MAX_ARGS: usize = 32;
@@ -50,19 +51,20 @@ impl Default for Slowlog {
 }
 
 impl Slowlog {
-    /// The time, if it is to be known.
-    pub fn clock(&self) -> Option<Instant> {
-        (self.slower_than.load(Relaxed) >= 0).then(Instant::now)
+    /// The time, if it is to be known. One reading ends a command and begins the next.
+    pub fn clock(&self, session: &Session) -> Option<Instant> {
+        let is_on = self.slower_than.load(Relaxed) >= 0;
+        is_on.then(|| session.clock.unwrap_or_else(Instant::now))
     }
 
-    /// A command that began then is over.
-    pub fn note(&self, began: Option<Instant>, call: &Call<'_>) {
-        let Some(began) = began else {
-            return;
-        };
-        let micros = began.elapsed().as_micros() as u64;
-        if i64::try_from(micros).is_ok_and(|it| it < self.slower_than.load(Relaxed)) {
-            return;
+    /// A command that began then is over. Returns the time, if it was looked at.
+    pub fn note(&self, began: Option<Instant>, call: &Call<'_>) -> Option<Instant> {
+        let began = began?;
+        let now = Instant::now();
+        let micros = now.duration_since(began).as_micros() as u64;
+        let slower_than = self.slower_than.load(Relaxed);
+        if slower_than < 0 || i64::try_from(micros).is_ok_and(|it| it < slower_than) {
+            return Some(now);
         }
         let args = call.args.iter().take(MAX_ARGS);
         let args = args
@@ -80,6 +82,7 @@ impl Slowlog {
             name: call.session.client.name(),
         });
         state.entries.truncate(self.max_len.load(Relaxed));
+        Some(now)
     }
 
     /// The newest entries, this many at most.

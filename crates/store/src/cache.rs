@@ -1,19 +1,23 @@
 //! Values that were read or written and may be wanted again.
 
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 
 use quick_cache::Weighter;
 use quick_cache::sync::Cache;
 
 use crate::location::Location;
-use crate::read::Found;
 
 /// Values in memory, and when they expire, by the location of their record.
 ///
 /// A location is the place of one record, and never used again for another. The index decides which
 /// record a key has, so no value here can be stale, whatever a reader inserts late. The least used
 /// goes first (S3-FIFO, in the crate's variant).
-pub(crate) struct Values(Option<Cache<u64, Cached, Bytes>>);
+pub(crate) struct Values {
+    cache: Option<Cache<u64, Cached, Bytes>>,
+    /// Whether there was no room when it was last looked at.
+    is_full: AtomicBool,
+}
 
 #[derive(Clone)]
 struct Cached {
@@ -43,12 +47,15 @@ impl Values {
     /// Values of at most so many bytes, all that it takes to keep them included. 0 keeps none.
     pub fn new(bytes: u64) -> Values {
         let values = (bytes / TYPICAL).clamp(16, 1 << 20) as usize;
-        Values((bytes > 0).then(|| Cache::with_weighter(values, bytes, Bytes)))
+        Values {
+            cache: (bytes > 0).then(|| Cache::with_weighter(values, bytes, Bytes)),
+            is_full: AtomicBool::new(bytes == 0),
+        }
     }
 
     /// Keeps no more than this many bytes from now on, if it keeps any.
     pub fn set_bytes(&self, bytes: u64) {
-        let Some(cache) = &self.0 else { return };
+        let Some(cache) = &self.cache else { return };
         if cache.capacity() <= bytes {
             return cache.set_capacity(bytes);
         }
@@ -66,26 +73,32 @@ impl Values {
     /// Whether more values fit without any that goes.
     pub fn has_room(&self) -> bool {
         let has_room = |cache: &Cache<_, _, _>| cache.weight() < cache.capacity() / 16 * 15;
-        self.0.as_ref().is_some_and(has_room)
+        let has_room = self.cache.as_ref().is_some_and(has_room);
+        if has_room == self.is_full() {
+            self.is_full.store(!has_room, Relaxed);
+        }
+        has_room
     }
 
-    pub fn get(&self, location: Location) -> Option<Found> {
-        let cached = self.0.as_ref()?.get(&location.to_word())?;
-        Some(Found {
-            location,
-            expires: cached.expires,
-            value: cached.value.to_vec(),
-        })
+    /// What `read` makes of a value and when it expires.
+    pub fn read<T>(&self, location: Location, read: impl FnOnce(u64, &[u8]) -> T) -> Option<T> {
+        let cached = self.cache.as_ref()?.get(&location.to_word())?;
+        Some(read(cached.expires, &cached.value))
+    }
+
+    /// Whether there was no room when it was last [looked at](Self::has_room).
+    pub fn is_full(&self) -> bool {
+        self.is_full.load(Relaxed)
     }
 
     /// Whether it is here. It does not count as a use.
     pub fn contains(&self, location: Location) -> bool {
-        let cache = self.0.as_ref();
+        let cache = self.cache.as_ref();
         cache.is_some_and(|it| it.peek(&location.to_word()).is_some())
     }
 
     pub fn insert(&self, location: Location, expires: u64, value: &[u8]) {
-        if let Some(cache) = &self.0 {
+        if let Some(cache) = &self.cache {
             let value = value.into();
             cache.insert(location.to_word(), Cached { expires, value });
         }
@@ -93,7 +106,9 @@ impl Values {
 
     /// Cleaning moved a record. Whether its value is here.
     pub fn relocate(&self, old: Location, new: Location) -> bool {
-        let Some(cache) = &self.0 else { return false };
+        let Some(cache) = &self.cache else {
+            return false;
+        };
         let value = cache.remove(&old.to_word());
         let is_here = value.is_some();
         if let Some((_, value)) = value {
@@ -104,13 +119,13 @@ impl Values {
 
     /// A record is gone.
     pub fn remove(&self, location: Location) {
-        if let Some(cache) = &self.0 {
+        if let Some(cache) = &self.cache {
             cache.remove(&location.to_word());
         }
     }
 
     /// Bytes that are kept.
     pub fn bytes(&self) -> u64 {
-        self.0.as_ref().map_or(0, Cache::weight)
+        self.cache.as_ref().map_or(0, Cache::weight)
     }
 }

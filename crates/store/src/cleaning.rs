@@ -211,9 +211,9 @@ impl Inner {
                         self.index
                             .insert(record.key, moved.to_word())
                             .expect("a word is changed in place");
-                        self.revive(moved);
+                        self.log.count(None, Some(moved));
                         victim.kill(location);
-                        let was_near = self.window.read(location, |_| ()).is_some();
+                        let was_near = self.window.read(location, |_, _| ()).is_some();
                         if !self.values.relocate(location, moved) && was_near {
                             self.values.insert(moved, record.expires, record.value);
                         }

@@ -138,6 +138,18 @@ impl Log {
             .cloned()
     }
 
+    /// The index knows the record at `new` now, and the one at `old` no more.
+    pub fn count(&self, old: Option<Location>, new: Option<Location>) {
+        let segments = self.segments.read().unwrap_or_else(|it| it.into_inner());
+        let of = |location: Location| Some((segments.get(&location.segment())?, location));
+        if let Some((segment, location)) = new.and_then(of) {
+            segment.revive(location);
+        }
+        if let Some((segment, location)) = old.and_then(of) {
+            segment.kill(location);
+        }
+    }
+
     /// All segments with records.
     pub fn segments(&self) -> Vec<Arc<Segment>> {
         self.segments

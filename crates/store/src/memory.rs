@@ -62,7 +62,7 @@ impl Inner {
 
     /// Whether a record's value is in memory, as far as the log's window and the cache go.
     pub fn is_in_memory(&self, location: Location) -> bool {
-        self.values.contains(location) || self.window.read(location, |_| ()).is_some()
+        self.values.contains(location) || self.window.read(location, |_, _| ()).is_some()
     }
 
     /// Caches the values of a chunk that still count, while there is room: if all data fit into

@@ -1,6 +1,7 @@
 //! A value's way back: from the cache, a head, the window of the log, or the disk.
 
 use std::sync::Arc;
+use std::task::Poll;
 
 use timberline_io::{Buffer, SECTOR};
 
@@ -30,6 +31,60 @@ impl Inner {
         Ok(None)
     }
 
+    /// What `read` makes of a key's value, if it is in memory or there is none, and the index is not
+    /// in slow memory; otherwise [`find`](Self::find) has to be asked.
+    pub fn find_now<T>(&self, key: &[u8], read: impl FnOnce(&[u8]) -> T) -> Poll<Option<T>> {
+        if self.index.is_tiered() {
+            return Poll::Pending;
+        }
+        let Some(location) = self.locate(key) else {
+            return Poll::Ready(None);
+        };
+        let found = self.read_now(location, key, |record| {
+            let counts = self.counts(record.expires);
+            counts.then(|| read(record.value))
+        });
+        found.map_or(Poll::Pending, Poll::Ready)
+    }
+
+    /// What `read` makes of the record that lies there, of this key, if it is in memory.
+    fn read_now<T>(
+        &self,
+        location: Location,
+        key: &[u8],
+        read: impl FnOnce(Record) -> T,
+    ) -> Option<T> {
+        let mut read = Some(read);
+        let passing = self.window.read(location, |bytes, is_old| {
+            // Memory is not checked: what was put there is what the log has.
+            let record = put_of(Record::decode_checked(bytes), key)?;
+            // As long as there is room, all that leaves the window is cached anyway.
+            if is_old && self.values.is_full() && !self.values.contains(location) {
+                self.values.insert(location, record.expires, record.value);
+            }
+            read.take().map(|read| read(record))
+        });
+        if let Some(found) = passing {
+            return found;
+        }
+        let cached = self.values.read(location, |expires, value| {
+            let record = Record::new(Kind::Put, 0, key, value);
+            read.take().map(|read| read(Record { expires, ..record }))
+        });
+        if let Some(found) = cached {
+            return found;
+        }
+        let offset = location.offset();
+        if self.log.segment(location.segment())?.written() > offset {
+            return None;
+        }
+        let mut state = self.log.lock();
+        let mut heads = state.heads();
+        let head = heads.find(|it| it.segment.id() == location.segment())?;
+        let record = put_of(Record::decode_checked(head.read(offset)?), key)?;
+        read.take().map(|read| read(record))
+    }
+
     /// The record that lies there, of this key, expired or not; `None` if its segment was erased.
     pub async fn read(&self, location: Location, key: &[u8]) -> Result<Option<Found>, Error> {
         self.read_from(|id| self.log.segment(id), location, key)
@@ -43,42 +98,18 @@ impl Inner {
         location: Location,
         key: &[u8],
     ) -> Result<Option<Found>, Error> {
-        let found = |record: Record| {
-            let is_it = record.kind == Kind::Put && record.key == key;
-            is_it.then(|| Found {
-                location,
-                expires: record.expires,
-                value: record.value.to_vec(),
-            })
+        let found = |record: Record| Found {
+            location,
+            expires: record.expires,
+            value: record.value.to_vec(),
         };
-        // Memory is not checked: what was put there is what the log has.
-        let whole = |bytes: &[u8]| found(Record::decode_checked(bytes)?);
-        let passing = match self.window.read(location, whole) {
-            Some((Some(passing), false)) => return Ok(Some(passing)),
-            Some((passing, _)) => passing,
-            None => None,
-        };
-        if let Some(cached) = self.values.get(location) {
-            return Ok(Some(cached));
-        }
-        if let Some(passing) = passing {
-            self.cache(&passing);
-            return Ok(Some(passing));
+        if let Some(found) = self.read_now(location, key, found) {
+            return Ok(Some(found));
         }
         let Some(segment) = segment(location.segment()) else {
             return Ok(None);
         };
-        if location.offset() >= segment.written() {
-            let mut state = self.log.lock();
-            let mut heads = state
-                .heads()
-                .filter(|head| head.segment.id() == segment.id());
-            if let Some(bytes) = heads.find_map(|head| head.read(location.offset())) {
-                let found = whole(bytes);
-                return found.map(Some).ok_or_else(|| damaged(&segment, location));
-            }
-            // It was flushed meanwhile.
-        }
+        // If it was in a head's memory, it was flushed meanwhile.
         let mut range = location.sectors();
         if range.is_empty() {
             // Too long for the index to know: its header says it.
@@ -94,7 +125,7 @@ impl Inner {
         }
         let buffer = read(&segment, range.clone()).await?;
         let at = (location.offset() - range.start) as usize;
-        let found = Record::decode(&buffer[at..]).and_then(found);
+        let found = put_of(Record::decode(&buffer[at..]), key).map(found);
         let found = found.ok_or_else(|| damaged(&segment, location))?;
         self.cache(&found);
         if !self.values.has_room() && self.window.pass(range.end - range.start) {
@@ -107,6 +138,11 @@ impl Inner {
         self.values
             .insert(found.location, found.expires, &found.value);
     }
+}
+
+/// A record, if it sets the value of this key.
+fn put_of<'b>(record: Option<Record<'b>>, key: &[u8]) -> Option<Record<'b>> {
+    record.filter(|it| it.kind == Kind::Put && it.key == key)
 }
 
 fn damaged(segment: &Segment, location: Location) -> Error {

@@ -3,6 +3,7 @@
 use std::path::Path;
 use std::sync::atomic::AtomicU64;
 use std::sync::{Arc, Mutex, MutexGuard};
+use std::task::Poll;
 
 use smallvec::SmallVec;
 use timberline_io::{Disk, Lock};
@@ -166,6 +167,25 @@ impl Store {
         Ok(self.inner.find(key).await?.map(|found| found.value))
     }
 
+    /// What `read` makes of a key's value, if that is in memory; `Ready(None)` if there is none.
+    /// Where it is on the disk, [`get`](Self::get) has to be asked. A writer may wait for `read`,
+    /// so it must not call the store.
+    pub fn get_now<T>(&self, key: &[u8], read: impl FnOnce(&[u8]) -> T) -> Poll<Option<T>> {
+        self.inner.find_now(key, read)
+    }
+
+    /// Has the processor bring what is in memory of these keys and their values near, for all at
+    /// the same time. So the operations on them that follow do not wait one by one.
+    pub fn prepare(&self, keys: &[&[u8]]) {
+        // In slow memory, others are to go on meanwhile.
+        if self.inner.index.is_tiered() {
+            return;
+        }
+        let words = self.inner.words(keys);
+        let words = words.into_iter().flatten().filter(|it| *it != PENDING);
+        self.inner.window.touch(words.map(Location::from_word));
+    }
+
     /// Whether a key has a value. Reads no record.
     pub fn contains_key(&self, key: &[u8]) -> bool {
         self.inner.present(key).is_some()
@@ -175,6 +195,15 @@ impl Store {
     pub async fn put(&self, key: &[u8], value: &[u8]) -> Result<(), Error> {
         let entry = NewRecord::put(key, value, NEVER);
         self.inner.write(&[entry], |_| true).await.map(|_| ())
+    }
+
+    /// As [`put`](Self::put) if that need not wait; otherwise does nothing.
+    pub fn put_now(&self, key: &[u8], value: &[u8]) -> Poll<Result<(), Error>> {
+        match self.inner.write_now(&[NewRecord::put(key, value, NEVER)]) {
+            Ok(true) => Poll::Ready(Ok(())),
+            Ok(false) => Poll::Pending,
+            Err(error) => Poll::Ready(Err(error)),
+        }
     }
 
     /// Removes a key. Says whether it was there.

@@ -11,8 +11,16 @@ use std::sync::{RwLock, RwLockWriteGuard};
 use crate::location::{Location, SegmentId};
 use crate::record::{Kind, Record};
 
+/// Bytes of a line of the processor's caches.
+const LINE: usize = 64;
+
 /// Bytes of a chunk, unless one write has more.
 const CHUNK: u64 = 256 << 10;
+
+/// A place of the log as a number that sorts as it does.
+fn ordered((segment, offset): (SegmentId, u64)) -> u64 {
+    u64::from(segment.0) << 40 | offset
+}
 
 pub(crate) struct Window {
     /// In the order of the log, which is that of their places.
@@ -22,6 +30,8 @@ pub(crate) struct Window {
     /// Bytes that were written, and read from the disk, so far.
     passed: AtomicU64,
     bytes: AtomicU64,
+    /// From this place of the log on, nothing has been among the older half.
+    young: AtomicU64,
 }
 
 /// Bytes of a segment. Records that begin in it are whole.
@@ -71,6 +81,7 @@ impl Window {
             limit: AtomicU64::new(0),
             passed: AtomicU64::new(0),
             bytes: AtomicU64::new(0),
+            young: AtomicU64::new(0),
         }
     }
 
@@ -144,9 +155,9 @@ impl Window {
         self.bytes() != before
     }
 
-    /// What `read` makes of the bytes from a record on, and whether they are among the older half;
-    /// `None` if the record is not here.
-    pub fn read<T>(&self, location: Location, read: impl FnOnce(&[u8]) -> T) -> Option<(T, bool)> {
+    /// What `read` makes of the bytes from a record on, and of whether they are among the older
+    /// half; `None` if the record is not here.
+    pub fn read<T>(&self, location: Location, read: impl FnOnce(&[u8], bool) -> T) -> Option<T> {
         if self.bytes() == 0 {
             return None;
         }
@@ -159,7 +170,35 @@ impl Window {
         }
         let age = self.passed.load(Relaxed) - chunk.made;
         let is_old = age > self.limit.load(Relaxed) / 2;
-        Some((read(chunk.from(place.1)), is_old))
+        Some(read(chunk.from(place.1), is_old))
+    }
+
+    /// Whether a record of the log has been in no older half so far, so that no read of it was a
+    /// reason to cache it. Of what cleaning moved, it may say so too.
+    pub fn is_young(&self, location: Location) -> bool {
+        let place = ordered((location.segment(), location.offset()));
+        self.bytes() > 0 && place >= self.young.load(Relaxed)
+    }
+
+    /// Reads a byte of each of these records that is here, so that the next to read it need not
+    /// wait for memory: here the processor waits for all at the same time.
+    pub fn touch(&self, locations: impl Iterator<Item = Location>) {
+        if self.bytes() == 0 {
+            return;
+        }
+        let chunks = self.chunks.read().unwrap_or_else(|it| it.into_inner());
+        let mut sum = 0u8;
+        for location in locations {
+            let place = (location.segment(), location.offset());
+            let behind = chunks.partition_point(|it| it.place() <= place);
+            let chunk = behind.checked_sub(1).and_then(|it| chunks.get(it));
+            if let Some(chunk) = chunk.filter(|it| it.segment == place.0) {
+                let at = (place.1 - chunk.start) as usize;
+                sum ^= chunk.bytes.get(at).copied().unwrap_or(0);
+                sum ^= chunk.bytes.get(at + LINE).copied().unwrap_or(0);
+            }
+        }
+        std::hint::black_box(sum);
     }
 
     fn write(&self) -> RwLockWriteGuard<'_, VecDeque<Chunk>> {
@@ -179,6 +218,10 @@ impl Window {
             dropped.extend(chunks.pop_front());
         }
         self.bytes.store(bytes, Relaxed);
+        let is_young = |it: &&Chunk| passed - it.made <= limit / 2;
+        if let Some(young) = chunks.iter().rev().take_while(is_young).last() {
+            self.young.fetch_max(ordered(young.place()), Relaxed);
+        }
         dropped
     }
 }
@@ -201,7 +244,7 @@ mod tests {
 
     fn find(window: &Window, segment: u32, offset: u64) -> Option<u8> {
         let location = Location::new(SegmentId(segment), offset, 8);
-        window.read(location, |bytes| bytes[0]).map(|it| it.0)
+        window.read(location, |bytes, _| bytes[0])
     }
 
     #[test]

@@ -29,6 +29,17 @@ impl Inner {
         Ok(sequence.is_some())
     }
 
+    /// Appends records as a batch and changes the index, if that need wait for neither the disk nor
+    /// slow memory. Says whether it did.
+    pub fn write_now(&self, entries: &[NewRecord<'_>]) -> Result<bool, Error> {
+        if self.log.options().durability == Durability::Each || self.index.is_tiered() {
+            return Ok(false);
+        }
+        self.check(entries)?;
+        let appended = self.try_append(entries, |_| true)?;
+        Ok(matches!(appended, Some(Appended::At(_))))
+    }
+
     /// The same, without waiting until they are durable. The number of the last record; `None` if
     /// it was not allowed.
     pub async fn append(
@@ -73,7 +84,7 @@ impl Inner {
         }
     }
 
-    /// The same, without waiting at all.
+    /// The same as [`append`](Self::append), without waiting at all.
     fn try_append<'a>(
         &self,
         entries: &[NewRecord<'a>],
@@ -94,7 +105,7 @@ impl Inner {
         let reserved = timed.clone().try_for_each(|it| self.reserve_time(it));
         let is_batch = entries.len() > 1;
         // Times that records of these keys had before, and their keys.
-        let mut times = Vec::new();
+        let mut times = SmallVec::<[_; 1]>::new();
         let appended = reserved.and_then(|()| {
             let fresh = |entry: &NewRecord| self.is_fresh(entry);
             self.log.append(entries, fresh, |entry, location| {
@@ -141,12 +152,12 @@ impl Inner {
             (Some(_), None) => self.first_bytes.remove(key),
             _ => {}
         }
-        if let Some(new) = new {
-            self.revive(new);
+        let old = old.map(Location::from_word);
+        self.log.count(old, new);
+        let old = old?;
+        if !self.window.is_young(old) {
+            self.values.remove(old);
         }
-        let old = Location::from_word(old?);
-        self.kill(old);
-        self.values.remove(old);
         old.expires().then(|| self.deadlines.get(key))
     }
 
@@ -205,20 +216,6 @@ impl Inner {
             }
         }
         Ok(new)
-    }
-
-    /// The index knows this record now.
-    pub fn revive(&self, location: Location) {
-        if let Some(segment) = self.log.segment(location.segment()) {
-            segment.revive(location);
-        }
-    }
-
-    /// The index knows this record no more.
-    pub fn kill(&self, location: Location) {
-        if let Some(segment) = self.log.segment(location.segment()) {
-            segment.kill(location);
-        }
     }
 
     /// Waits until all records up to this number are on the disk.

@@ -7,7 +7,8 @@ use std::ops::RangeInclusive;
 use timberline_remote::ComputeId;
 
 use super::scan::{Options, options};
-use super::{Args, Call, Command, Done, Failure, Running, matches};
+use super::table::Handler;
+use super::{Args, Call, Command, Done, Failure, matches};
 use crate::cluster::{Held, Map, Node, SLOTS, name_of, places_of, slot_of};
 use crate::keyspace::Entry;
 use crate::session::Session;
@@ -58,14 +59,15 @@ pub(super) async fn hold<'a>(
     held.map(Some).map_err(|refused| refused.to_string())
 }
 
-/// What a command does in a cluster, if it is something else.
-pub(super) fn handler<'a>(call: &'a mut Call<'_>) -> Running<'a> {
-    match call.command.name {
-        "scan" => Box::pin(scan(call)),
-        "keys" => Box::pin(keys(call)),
-        "dbsize" => Box::pin(dbsize(call)),
-        "flushall" | "flushdb" => Box::pin(flush(call)),
-        _ => (call.command.handler)(call),
+/// What runs a command in a cluster, where strings are in other servers' memory.
+pub(super) fn handler(command: &Command) -> Handler {
+    match (command.name, command.handler) {
+        ("scan", _) => Handler::Later(|call| Box::pin(scan(call))),
+        ("keys", _) => Handler::Later(|call| Box::pin(keys(call))),
+        ("dbsize", _) => Handler::Later(|call| Box::pin(dbsize(call))),
+        ("flushall" | "flushdb", _) => Handler::Later(|call| Box::pin(flush(call))),
+        (_, Handler::Quick(_, run)) => Handler::Later(run),
+        (_, handler) => handler,
     }
 }
 

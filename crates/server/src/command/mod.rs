@@ -34,6 +34,8 @@ pub(crate) use pattern::matches;
 pub(crate) use pubsub::leave;
 pub(crate) use scan::Cursors;
 pub(crate) use table::{Command, Flags, find};
+
+use table::{Handler, Keys};
 pub(crate) use transaction::{Transaction, end_watches, unwatch};
 
 /// How a command ended: with its reply written, or with an error to write.
@@ -98,15 +100,17 @@ impl<'a> Call<'a> {
     }
 }
 
-/// Runs a client's command, or queues it in a transaction, and writes its reply.
+/// Runs a client's command, or queues it in a transaction, and writes its reply. `found` is the
+/// table's row for its name.
 pub(crate) async fn dispatch(
     shared: &Shared,
     session: &mut Session,
+    found: Option<&'static Command>,
     args: Args<'_>,
     out: &mut Writer,
     now: i64,
 ) {
-    let Some(command) = admitted(shared, session, args, out) else {
+    let Some(command) = admitted(shared, session, found, args, out) else {
         session.transaction_failed();
         return;
     };
@@ -143,19 +147,32 @@ pub(crate) async fn dispatch(
 /// Runs one command of a transaction, whose locks are held.
 pub(crate) async fn run(mut call: Call<'_>) {
     let start = call.out.bytes.len();
-    let began = call.shared.slowlog.clock();
-    let _locks = match call.in_exec {
+    let began = call.shared.slowlog.clock(call.session);
+    let locks = match call.in_exec {
         true => Locks::new(),
-        false => lock(&call).await,
+        false => match lock_now(&call) {
+            Some(locks) => locks,
+            None => lock(&call).await,
+        },
     };
-    let done = match call.shared.keyspace.node() {
-        Some(_) => cluster::handler(&mut call).await,
-        None => (call.command.handler)(&mut call).await,
+    if !call.command.flags.has(Flags::READ.and(Flags::WRITE)) {
+        // It may show or reset the count.
+        call.session.count_commands(call.shared);
+    }
+    let handler = match call.shared.keyspace.node() {
+        Some(_) => cluster::handler(call.command),
+        None => call.command.handler,
     };
-    call.shared
-        .stats
-        .commands
-        .fetch_add(1, std::sync::atomic::Ordering::Relaxed);
+    let done = match handler {
+        Handler::Now(run) => run(&mut call),
+        Handler::Later(run) => run(&mut call).await,
+        Handler::Quick(quick, run) => match quick(&mut call) {
+            Some(done) => done,
+            None => run(&mut call).await,
+        },
+    };
+    drop(locks);
+    call.session.commands += 1;
     if call.command.flags.has(Flags::WRITE) {
         call.session.wrote = true;
     }
@@ -163,7 +180,16 @@ pub(crate) async fn run(mut call: Call<'_>) {
         call.out.bytes.truncate(start);
         call.out.error(&failure.text());
     }
-    call.shared.slowlog.note(began, &call);
+    call.session.clock = call.shared.slowlog.note(began, &call);
+}
+
+/// The locks of a command that has one key, if nobody holds them.
+fn lock_now<'a>(call: &Call<'a>) -> Option<Locks<'a>> {
+    let (flags, keys) = (call.command.flags, call.command.keys);
+    if keys != Keys::At(1, 1, 1) || flags.has(Flags::ALL_KEYS.and(Flags::UNLOCKED)) {
+        return None;
+    }
+    call.keyspace().lock_now(call.arg(1))
 }
 
 async fn lock<'a>(call: &Call<'a>) -> Locks<'a> {
@@ -181,11 +207,11 @@ async fn lock<'a>(call: &Call<'a>) -> Locks<'a> {
 fn admitted(
     shared: &Shared,
     session: &Session,
+    found: Option<&'static Command>,
     args: Args<'_>,
     out: &mut Writer,
 ) -> Option<&'static Command> {
-    let name = args.get(0).unwrap_or(&[]);
-    let Some(command) = find(name) else {
+    let Some(command) = found else {
         out.error(&unknown(args));
         return None;
     };

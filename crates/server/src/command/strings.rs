@@ -1,8 +1,10 @@
 //! Strings.
 
+use std::task::Poll;
+
 use super::{Call, Done, Failure, number};
 use crate::keyspace::{Entry, Kind};
-use crate::resp::integer;
+use crate::resp::{Digits, integer};
 
 const NO_CONDITION: u8 = 0;
 const IF_ABSENT: u8 = 1;
@@ -48,10 +50,38 @@ async fn set_until(call: &Call<'_>, key: &[u8], value: &[u8], expires: Option<i6
     Ok(())
 }
 
+pub(super) fn get_now(call: &mut Call) -> Option<Done> {
+    let (key, out) = (call.arg(1), &mut *call.out);
+    let written = call
+        .shared
+        .keyspace
+        .string_now(key, call.now, |value, _| out.bulk(value));
+    match written {
+        Poll::Ready(Some(())) => Some(Ok(())),
+        Poll::Ready(None) => {
+            call.out.null();
+            Some(Ok(()))
+        }
+        Poll::Pending => None,
+    }
+}
+
 pub(super) async fn get(call: &mut Call<'_>) -> Done {
     let found = call.keyspace().string(call.arg(1), call.now).await?;
     call.out.bulk_or_null(found.as_ref().map(Entry::value));
     Ok(())
+}
+
+pub(super) fn set_now(call: &mut Call) -> Option<Done> {
+    if call.args.len() != 3 {
+        return None;
+    }
+    match call.keyspace().set_now(call.arg(1), call.arg(2)) {
+        Poll::Ready(Ok(())) => call.out.ok(),
+        Poll::Ready(Err(error)) => return Some(Err(error.into())),
+        Poll::Pending => return None,
+    }
+    Some(Ok(()))
 }
 
 pub(super) async fn set(call: &mut Call<'_>) -> Done {
@@ -233,6 +263,23 @@ async fn set_pairs(call: &mut Call<'_>) -> Done {
     }
     changes.commit().await?;
     Ok(())
+}
+
+pub(super) fn incr_now(call: &mut Call) -> Option<Done> {
+    let key = call.arg(1);
+    let old = |value: &[u8], expires: Option<i64>| (integer(value), expires);
+    let number = match call.keyspace().string_now(key, call.now, old) {
+        Poll::Ready(Some((Some(number), None))) => number,
+        Poll::Ready(None) => 0,
+        _ => return None,
+    };
+    let sum = number.checked_add(1)?;
+    match call.keyspace().set_now(key, Digits::of(sum).bytes()) {
+        Poll::Ready(Ok(())) => call.out.integer(sum),
+        Poll::Ready(Err(error)) => return Some(Err(error.into())),
+        Poll::Pending => return None,
+    }
+    Some(Ok(()))
 }
 
 pub(super) async fn incr(call: &mut Call<'_>) -> Done {

@@ -2,7 +2,7 @@
 
 use smallvec::SmallVec;
 
-use super::{Call, Running};
+use super::{Call, Done, Running};
 use super::{
     cluster, combinations, connection, hashes, keys, pubsub, scan, server, sets, sorted, strings,
     transaction,
@@ -20,7 +20,22 @@ pub(crate) struct Command {
     /// What `COMMAND DOCS` says.
     pub group: &'static str,
     pub summary: &'static str,
-    pub handler: for<'a> fn(&'a mut Call<'_>) -> Running<'a>,
+    pub handler: Handler,
+}
+
+/// What runs a command.
+#[derive(Clone, Copy)]
+pub(crate) enum Handler {
+    /// A function that never waits.
+    Now(fn(&mut Call<'_>) -> Done),
+    /// A future.
+    Later(for<'a> fn(&'a mut Call<'_>) -> Running<'a>),
+    /// A function that does nothing if it has to wait, and then a future. Most commands that are
+    /// frequent find all that they need in memory, and a future costs as much as they do.
+    Quick(
+        fn(&mut Call<'_>) -> Option<Done>,
+        for<'a> fn(&'a mut Call<'_>) -> Running<'a>,
+    ),
 }
 
 impl std::fmt::Debug for Command {
@@ -116,6 +131,14 @@ impl Keys {
         }
     }
 
+    /// Which argument is the first key, if that does not depend on the others.
+    pub fn first(self) -> Option<usize> {
+        match self {
+            Keys::At(first, _, _) => Some(first as usize),
+            Keys::None | Keys::Counted(_) => None,
+        }
+    }
+
     /// The keys among these arguments.
     pub fn of(self, args: Args<'_>) -> SmallVec<[&[u8]; 4]> {
         match self {
@@ -173,14 +196,21 @@ macro_rules! rows {
 /// A handler that is a future.
 macro_rules! later {
     ($handler:path) => {
-        |call| Box::pin($handler(call))
+        Handler::Later(|call| Box::pin($handler(call)))
     };
 }
 
 /// A handler that is done at once.
 macro_rules! now {
     ($handler:path) => {
-        |call| Box::pin(std::future::ready($handler(call)))
+        Handler::Now($handler)
+    };
+}
+
+/// A handler that is done at once if it can be.
+macro_rules! quick {
+    ($quick:path, $handler:path) => {
+        Handler::Quick($quick, |call| Box::pin($handler(call)))
     };
 }
 
@@ -202,19 +232,19 @@ pub(crate) static TABLE: &[Command] = rows! {
     "append" 3 G, ONE, later!(strings::append), "Appends to a string";
     "decr" 2 G, ONE, later!(strings::decr), "Subtracts one from an integer";
     "decrby" 3 G, ONE, later!(strings::decrby), "Subtracts from an integer";
-    "get" 2 R, ONE, later!(strings::get), "Returns a string";
+    "get" 2 R, ONE, quick!(strings::get_now, strings::get), "Returns a string";
     "getdel" 2 W, ONE, later!(strings::getdel), "Returns a string and removes it";
     "getex" -2 W, ONE, later!(strings::getex), "Returns a string and sets its expiry";
     "getrange" 4 R, ONE, later!(strings::getrange), "Returns a part of a string";
     "getset" 3 G, ONE, later!(strings::getset), "Sets a string and returns the old one";
-    "incr" 2 G, ONE, later!(strings::incr), "Adds one to an integer";
+    "incr" 2 G, ONE, quick!(strings::incr_now, strings::incr), "Adds one to an integer";
     "incrby" 3 G, ONE, later!(strings::incrby), "Adds to an integer";
     "incrbyfloat" 3 G, ONE, later!(strings::incrbyfloat), "Adds to a floating-point number";
     "mget" -2 R, ALL, later!(strings::mget), "Returns strings";
     "mset" -3 G, PAIRS, later!(strings::mset), "Sets strings at once";
     "msetnx" -3 G, PAIRS, later!(strings::msetnx), "Sets strings if none of them exists";
     "psetex" 4 G, ONE, later!(strings::psetex), "Sets a string that expires, in milliseconds";
-    "set" -3 G, ONE, later!(strings::set), "Sets a string";
+    "set" -3 G, ONE, quick!(strings::set_now, strings::set), "Sets a string";
     "setex" 4 G, ONE, later!(strings::setex), "Sets a string that expires, in seconds";
     "setnx" 3 G, ONE, later!(strings::setnx), "Sets a string if it does not exist";
     "setrange" 4 G, ONE, later!(strings::setrange), "Overwrites a part of a string";

@@ -58,6 +58,13 @@ impl Entry {
         }
     }
 
+    /// When the key of a record expires, and its value.
+    pub(super) fn split(record: &[u8]) -> (Option<i64>, &[u8]) {
+        let expires = Entry::expiry(record);
+        let header = if expires.is_some() { 9 } else { 1 };
+        (expires, record.get(header..).unwrap_or(&[]))
+    }
+
     /// When the key of a record expires.
     pub fn expiry(record: &[u8]) -> Option<i64> {
         let expires = record.first().is_some_and(|it| it & EXPIRES != 0);

@@ -28,6 +28,7 @@ mod pooled;
 mod watch;
 
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
+use std::task::Poll;
 
 use smallvec::SmallVec;
 use timberline_store::{Batch, Store};
@@ -140,6 +141,30 @@ impl Keyspace {
         locks
     }
 
+    /// Locks a key, if it is not locked.
+    pub fn lock_now(&self, key: &[u8]) -> Option<Locks<'_>> {
+        let lock = self.stripes[stripe_of(key)].try_lock().ok()?;
+        Some(SmallVec::from_iter([lock]))
+    }
+
+    /// Has the processor bring what is in memory of these keys near, for all at the same time; each
+    /// with whether it is probably a hash, set or sorted set.
+    pub fn prepare(&self, keys: &[(bool, &[u8])]) {
+        if self.node().is_some() {
+            return;
+        }
+        let mut bytes = SmallVec::<[u8; 1024]>::new();
+        let mut ends = SmallVec::<[usize; 16]>::new();
+        for (is_aggregate, key) in keys {
+            bytes.push(if *is_aggregate { b'a' } else { b's' });
+            bytes.extend_from_slice(key);
+            ends.push(bytes.len());
+        }
+        let starts = [0].into_iter().chain(ends.iter().copied());
+        let keys = starts.zip(&ends).map(|(start, &end)| &bytes[start..end]);
+        self.store.prepare(&keys.collect::<SmallVec<[_; 16]>>());
+    }
+
     /// Locks all keys, those too that are not there.
     pub async fn lock_all(&self) -> Locks<'_> {
         let mut locks = Locks::new();
@@ -158,6 +183,43 @@ impl Keyspace {
             Some(_) => Err(Failed::WrongType),
             None => Ok(None),
         }
+    }
+
+    /// What `read` makes of a string's value and of its time of expiry, or that there is no key, if
+    /// that can be known without waiting.
+    pub fn string_now<T>(
+        &self,
+        key: &[u8],
+        now: i64,
+        read: impl FnOnce(&[u8], Option<i64>) -> T,
+    ) -> Poll<Option<T>> {
+        let found = self.store.get_now(&store_key(b's', &[key]), |record| {
+            let (expires, value) = Entry::split(record);
+            let counts = expires.is_none_or(|at| at > now);
+            counts.then(|| read(value, expires))
+        });
+        match found {
+            Poll::Ready(Some(Some(found))) => Poll::Ready(Some(found)),
+            Poll::Ready(None) if self.aggregates() == 0 => Poll::Ready(None),
+            _ => Poll::Pending,
+        }
+    }
+
+    /// Sets a string that does not expire, if that is possible without waiting and the key is no
+    /// hash, set or sorted set.
+    pub fn set_now(&self, key: &[u8], value: &[u8]) -> Poll<Result<(), Error>> {
+        let is_aggregate = || self.store.contains_key(&store_key(b'a', &[key]));
+        if self.aggregates() > 0 && is_aggregate() {
+            return Poll::Pending;
+        }
+        let mut record = SmallVec::<[u8; 256]>::new();
+        record.push(Kind::String as u8);
+        record.extend_from_slice(value);
+        let put = self.store.put_now(&store_key(b's', &[key]), &record);
+        if put.is_ready() {
+            self.watches.touch(key);
+        }
+        put.map_err(Error::from)
     }
 
     /// A key of any type.

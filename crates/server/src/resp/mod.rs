@@ -1,9 +1,11 @@
 //! The wire protocol, RESP2 and RESP3: commands in, replies out. No I/O.
 
+mod digits;
 mod inline;
 mod parse;
 mod write;
 
+pub use digits::Digits;
 pub use parse::{Args, Broken, Limits, Parser};
 pub use write::{Protocol, Writer};
 

@@ -97,6 +97,11 @@ impl Parser {
         }
     }
 
+    /// The bytes that [`args`](Self::args) lie in, if the command is an inline one.
+    pub fn words(&self) -> Option<&[u8]> {
+        self.is_inline.then_some(&self.words[..])
+    }
+
     /// Bytes that the command under way needs at least, behind those that are there.
     pub fn wanted(&self, have: usize) -> usize {
         self.bulk
@@ -204,6 +209,11 @@ impl<'a> Args<'a> {
     /// Arguments in bytes of one's own.
     pub fn new(bytes: &'a [u8], ranges: &'a [Range<usize>]) -> Args<'a> {
         Args { bytes, ranges }
+    }
+
+    /// Where they lie in their bytes.
+    pub fn ranges(&self) -> &'a [Range<usize>] {
+        self.ranges
     }
 
     /// How many.

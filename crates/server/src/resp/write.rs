@@ -1,6 +1,6 @@
 //! A writer of replies.
 
-use std::io::Write;
+use super::Digits;
 
 /// The version of the protocol that a client asked for.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug, Default)]
@@ -140,14 +140,7 @@ impl Writer {
 
     fn header(&mut self, kind: u8, number: i64) {
         self.bytes.push(kind);
-        match u8::try_from(number) {
-            Ok(small) if small < 10 => self.bytes.push(b'0' + small),
-            _ => {
-                // Writing to memory does not fail.
-                let _ = write!(self.bytes, "{number}");
-            }
-        }
-        self.line(b"");
+        self.line(Digits::of(number).bytes());
     }
 
     fn line(&mut self, text: &[u8]) {

@@ -1,0 +1,368 @@
+//! The server beside `redis-server`: requests a second, CPU time and instructions of one request.
+//!
+//! ```text
+//! cargo run --release -p timberline-server --example beside_redis -- [rounds N] [requests N]
+//!     [keys N] [threads N] [commands set,get,...] [pipelines 16,1] [count]
+//! ```
+//!
+//! Each server runs on core 0 and `redis-benchmark` on core 1, one after the other, first one and
+//! then the other. CPU time is the whole process', from `/proc/PID/stat`. With `count`, both run
+//! under callgrind instead, and the table has the instructions of their own code for one request:
+//! those of a run with twice the requests less those of one without, the kernel's not included.
+//! Needs `redis-server`, `redis-benchmark`, `taskset`, and for `count` valgrind.
+
+use std::fmt::Display;
+use std::io::{Read, Write};
+use std::net::{SocketAddr, TcpStream};
+use std::path::PathBuf;
+use std::process::{Child, Command, ExitCode, Stdio};
+use std::time::Duration;
+
+use timberline_server::{Options, Server};
+
+const MEMORY: u64 = 2 << 30;
+const USAGE: &str = "possible: rounds N, requests N (at pipeline 16; a tenth at others), keys N, \
+     threads N, commands LIST of set, get, incr, zadd, mset, pipelines LIST, count";
+
+/// What is measured.
+struct Plan {
+    rounds: usize,
+    requests: u64,
+    keys: u64,
+    threads: usize,
+    commands: Vec<String>,
+    pipelines: Vec<u64>,
+    count: bool,
+}
+
+impl Plan {
+    fn parse(words: &[String]) -> Result<Plan, String> {
+        let list = |text: &str| text.split(',').map(str::to_owned).collect::<Vec<_>>();
+        let mut plan = Plan {
+            rounds: 5,
+            requests: 600_000,
+            keys: 100_000,
+            threads: 1,
+            commands: list("set,get,incr,zadd,mset"),
+            pipelines: vec![16, 1],
+            count: false,
+        };
+        let mut words = words.iter();
+        while let Some(word) = words.next() {
+            if word == "count" {
+                plan.count = true;
+                continue;
+            }
+            let value = words.next().ok_or(format!("{word}? {USAGE}"))?;
+            let number = || match value.parse() {
+                Ok(number) if number > 0 => Ok(number),
+                _ => Err(format!("{word} {value}: not a number above 0")),
+            };
+            match word.as_str() {
+                "rounds" => plan.rounds = number()? as usize,
+                "requests" => plan.requests = number()?,
+                "keys" => plan.keys = number()?,
+                "threads" => plan.threads = number()? as usize,
+                "commands" => plan.commands = list(value),
+                "pipelines" => {
+                    let depths = value.split(',').map(str::parse);
+                    let depths: Result<_, _> = depths.collect();
+                    plan.pipelines = depths.map_err(|_| format!("{word} {value}: no numbers"))?;
+                }
+                _ => return Err(format!("{word}? {USAGE}")),
+            }
+        }
+        let known = ["set", "get", "incr", "zadd", "mset"];
+        match plan
+            .commands
+            .iter()
+            .find(|it| !known.contains(&it.as_str()))
+        {
+            Some(unknown) => Err(format!("{unknown}? {USAGE}")),
+            None => Ok(plan),
+        }
+    }
+
+    /// Requests of a run: fewer where each takes longer.
+    fn requests(&self, command: &str, pipeline: u64) -> u64 {
+        let requests = self.requests / if pipeline < 16 { 10 } else { 1 };
+        (requests / if command == "mset" { 5 } else { 1 }).max(1)
+    }
+}
+
+/// A server under way, in a folder of its own. It ends when it is dropped.
+struct Running {
+    process: Child,
+    address: SocketAddr,
+    folder: PathBuf,
+}
+
+/// What one run of the client showed.
+struct Run {
+    per_second: f64,
+    /// CPU microseconds of a request.
+    micros: f64,
+}
+
+fn fail(what: impl Display) -> String {
+    what.to_string()
+}
+
+impl Running {
+    /// Starts one of the two servers, behind these words.
+    fn start(ours: bool, plan: &Plan, before: &[&str]) -> Result<Running, String> {
+        let name = if ours { "timberline" } else { "redis" };
+        let folder = format!("beside-redis-{}-{name}", std::process::id());
+        let folder = std::env::temp_dir().join(folder);
+        let _ = std::fs::remove_dir_all(&folder);
+        std::fs::create_dir_all(&folder).map_err(fail)?;
+        let free = std::net::TcpListener::bind("127.0.0.1:0").map_err(fail)?;
+        let address = free.local_addr().map_err(fail)?;
+        drop(free);
+        let mut command = Command::new("taskset");
+        command.args(["-c", if plan.threads > 1 { "0-1" } else { "0" }]);
+        command
+            .args(before)
+            .stdout(Stdio::null())
+            .stderr(Stdio::null());
+        match ours {
+            true => {
+                let this = std::env::current_exe().map_err(fail)?;
+                command.arg(this).arg("serve").arg(&folder);
+                command.args([address.to_string(), plan.threads.to_string()])
+            }
+            false => command.arg("redis-server").arg("--dir").arg(&folder).args([
+                "--port",
+                &address.port().to_string(),
+                "--save",
+                "",
+                "--appendonly",
+                "yes",
+                "--appendfsync",
+                "everysec",
+            ]),
+        };
+        let process = command.spawn().map_err(|it| format!("{name}: {it}"))?;
+        let mut running = Running {
+            process,
+            address,
+            folder,
+        };
+        for _ in 0..600 {
+            if TcpStream::connect(address).is_ok() {
+                return Ok(running);
+            }
+            if let Ok(Some(status)) = running.process.try_wait() {
+                return Err(format!("{name} ended: {status}"));
+            }
+            std::thread::sleep(Duration::from_millis(100));
+        }
+        Err(format!("{name} does not listen"))
+    }
+
+    /// Microseconds of CPU time that the process has used.
+    fn micros(&self) -> Result<f64, String> {
+        let stat = format!("/proc/{}/stat", self.process.id());
+        let stat = std::fs::read_to_string(stat).map_err(fail)?;
+        let fields = stat.rsplit(')').next().unwrap_or_default();
+        let ticks = fields.split_whitespace().skip(11).take(2);
+        let ticks: u64 = ticks.filter_map(|it| it.parse::<u64>().ok()).sum();
+        // A tick is a hundredth of a second on all that this runs on.
+        Ok(ticks as f64 * 10_000.0)
+    }
+
+    /// Resident bytes.
+    fn resident(&self) -> u64 {
+        let statm = format!("/proc/{}/statm", self.process.id());
+        let statm = std::fs::read_to_string(statm).unwrap_or_default();
+        let pages = statm
+            .split(' ')
+            .nth(1)
+            .and_then(|it| it.parse::<u64>().ok());
+        pages.unwrap_or(0) * 4096
+    }
+
+    /// Requests a second of `redis-benchmark`.
+    fn ask(&self, command: &str, pipeline: u64, keys: u64, requests: u64) -> Result<f64, String> {
+        let mut client = Command::new("taskset");
+        client.args([
+            "-c",
+            "1",
+            "redis-benchmark",
+            "--csv",
+            "-c",
+            "50",
+            "-d",
+            "100",
+        ]);
+        client.args(["-p", &self.address.port().to_string(), "-t", command]);
+        client.args(["-P", &pipeline.to_string(), "-n", &requests.to_string()]);
+        client.args(["-r", &keys.to_string()]);
+        let output = client
+            .output()
+            .map_err(|it| format!("redis-benchmark: {it}"))?;
+        let text = String::from_utf8_lossy(&output.stdout);
+        let line = text.lines().find(|it| !it.starts_with("\"test\""));
+        let figure = line.and_then(|it| it.split('"').nth(3)?.parse().ok());
+        figure.ok_or_else(|| {
+            let said = String::from_utf8_lossy(&output.stderr);
+            format!("redis-benchmark said: {text}{said}")
+        })
+    }
+
+    fn run(&self, command: &str, pipeline: u64, plan: &Plan) -> Result<Run, String> {
+        let requests = plan.requests(command, pipeline);
+        let before = self.micros()?;
+        let per_second = self.ask(command, pipeline, plan.keys, requests)?;
+        let micros = (self.micros()? - before) / requests as f64;
+        Ok(Run { per_second, micros })
+    }
+
+    /// Ends it in order, which a profiler needs.
+    fn shut_down(mut self) {
+        if let Ok(mut stream) = TcpStream::connect(self.address) {
+            let _ = stream.write_all(b"SHUTDOWN\r\n");
+            let _ = stream.read(&mut [0; 64]);
+        }
+        let _ = self.process.wait();
+    }
+}
+
+impl Drop for Running {
+    fn drop(&mut self) {
+        let _ = self.process.kill();
+        let _ = self.process.wait();
+        let _ = std::fs::remove_dir_all(&self.folder);
+    }
+}
+
+/// The median, and the least and the greatest.
+fn spread(mut values: Vec<f64>, digits: usize) -> String {
+    values.sort_by(f64::total_cmp);
+    let (low, high) = (values[0], values[values.len() - 1]);
+    let median = values[values.len() / 2];
+    format!("{median:.digits$} ({low:.digits$}–{high:.digits$})")
+}
+
+/// Medians of the rounds, in which the servers take turns.
+fn measure(plan: &Plan) -> Result<(), String> {
+    let servers = [
+        Running::start(true, plan, &[])?,
+        Running::start(false, plan, &[])?,
+    ];
+    // Keys to read, and one run to get ready.
+    for server in &servers {
+        for command in &plan.commands {
+            server.ask(command, 16, plan.keys, plan.requests(command, 16))?;
+        }
+        server.ask("set", 16, plan.keys, 10 * plan.keys)?;
+    }
+    println!("| | P | requests ÷ Redis' | CPU ÷ Redis' | CPU, us | Redis', us | 1000/s | Redis' |");
+    println!("|---|---|---|---|---|---|---|---|");
+    for &pipeline in &plan.pipelines {
+        for command in &plan.commands {
+            let mut runs = [Vec::new(), Vec::new()];
+            for round in 0..plan.rounds {
+                for turn in 0..2 {
+                    let which = (round + turn) % 2;
+                    runs[which].push(servers[which].run(command, pipeline, plan)?);
+                }
+            }
+            let ratios = |of: fn(&Run) -> f64| {
+                let pairs = runs[0].iter().zip(&runs[1]);
+                spread(pairs.map(|(a, b)| of(a) / of(b)).collect(), 2)
+            };
+            let all = |which: usize, of: fn(&Run) -> f64, digits| {
+                spread(runs[which].iter().map(of).collect(), digits)
+            };
+            let thousands = |run: &Run| run.per_second / 1000.0;
+            println!(
+                "| {} | {pipeline} | {} | {} | {} | {} | {} | {} |",
+                command.to_uppercase(),
+                ratios(|it| it.per_second),
+                ratios(|it| it.micros),
+                all(0, |it| it.micros, 2),
+                all(1, |it| it.micros, 2),
+                all(0, thousands, 0),
+                all(1, thousands, 0),
+            );
+        }
+    }
+    let [ours, redis] = servers.each_ref().map(|it| it.resident() >> 20);
+    println!("\nResident MiB at the end: {ours}, Redis {redis}.");
+    Ok(())
+}
+
+/// Instructions of a process under callgrind that serves so many of these requests.
+fn instructions(
+    ours: bool,
+    plan: &Plan,
+    command: &str,
+    pipeline: u64,
+    requests: u64,
+) -> Result<f64, String> {
+    let file = format!("beside-redis-{}.callgrind", std::process::id());
+    let file = std::env::temp_dir().join(file);
+    let out = format!("--callgrind-out-file={}", file.display());
+    let valgrind = ["valgrind", "--tool=callgrind", &out];
+    let server = Running::start(ours, plan, &valgrind)?;
+    server.ask(command, 16, plan.keys, 2 * plan.keys)?;
+    if command == "get" {
+        server.ask("set", 16, plan.keys, 5 * plan.keys)?;
+    }
+    if requests > 0 {
+        server.ask(command, pipeline, plan.keys, requests)?;
+    }
+    server.shut_down();
+    let profile = std::fs::read_to_string(&file).map_err(fail)?;
+    let _ = std::fs::remove_file(&file);
+    let total = profile.lines().find_map(|it| it.strip_prefix("totals: "));
+    let total = total.and_then(|it| it.trim().parse().ok());
+    total.ok_or("callgrind wrote no total".into())
+}
+
+fn count(plan: &Plan) -> Result<(), String> {
+    println!("| | P | instructions | Redis' | ratio |");
+    println!("|---|---|---|---|---|");
+    for &pipeline in &plan.pipelines {
+        for command in &plan.commands {
+            let requests = plan.requests(command, pipeline);
+            let counted = [true, false].map(|ours| {
+                let of = |requests| instructions(ours, plan, command, pipeline, requests);
+                Ok::<f64, String>((of(2 * requests)? - of(0)?) / (2 * requests) as f64)
+            });
+            let [ours, redis] = counted;
+            let (ours, redis) = (ours?, redis?);
+            let (name, ratio) = (command.to_uppercase(), ours / redis);
+            println!("| {name} | {pipeline} | {ours:.0} | {redis:.0} | {ratio:.2} |");
+        }
+    }
+    Ok(())
+}
+
+/// The server itself, for the process that is started.
+fn serve(folder: &str, address: &str, threads: &str) -> Result<(), String> {
+    let mut options = Options::new(folder);
+    options.listen = vec![address.parse().map_err(fail)?];
+    options.threads = threads.parse().map_err(fail)?;
+    options.memory = MEMORY;
+    Server::open(options).and_then(Server::run).map_err(fail)
+}
+
+fn main() -> ExitCode {
+    let words: Vec<String> = std::env::args().skip(1).collect();
+    let done = match &words[..] {
+        [first, folder, address, threads] if first == "serve" => serve(folder, address, threads),
+        words => Plan::parse(words).and_then(|plan| match plan.count {
+            true => count(&plan),
+            false => measure(&plan),
+        }),
+    };
+    match done {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(why) => {
+            eprintln!("{why}");
+            ExitCode::from(2)
+        }
+    }
+}
