@@ -6,7 +6,7 @@ use std::ops::Range;
 use smallvec::SmallVec;
 
 use crate::command::{Command, find};
-use crate::keyspace::Keyspace;
+use crate::keyspace::{Keyspace, Place};
 use crate::resp::{Args, Broken, Limits, Parser};
 
 /// Commands that are parsed at a time.
@@ -95,7 +95,12 @@ impl Ahead {
         let keys = commands.filter_map(|(command, args)| {
             let command = command?;
             let key = args.get(command.keys.first()?)?;
-            Some((command.is_of_many_records(), key))
+            Some(match command.group {
+                // A member stands behind its score.
+                "sorted-set" => Place::Element(key, args.get(args.len() - 1)?),
+                "hash" | "set" => Place::Element(key, args.get(2)?),
+                _ => Place::Key(key),
+            })
         });
         keyspace.prepare(&keys.collect::<SmallVec<[_; MOST]>>());
     }

@@ -3,6 +3,8 @@
 
 use std::sync::Arc;
 
+use smallvec::SmallVec;
+
 use timberline_io::SECTOR;
 
 use crate::Error;
@@ -133,7 +135,16 @@ impl Inner {
             let mut records = Records::new(victim, START);
             // Bytes of records that eviction passes over.
             let mut left = victim.written() / 2;
+            let mut coming = 0;
             while let Some(location) = records.next().await? {
+                if coming == 0 {
+                    // Their paths through the index are read at the same time; what it says of
+                    // them is asked for again under their locks.
+                    let keys = records.keys();
+                    coming = keys.len();
+                    self.words(&keys);
+                }
+                coming = coming.saturating_sub(1);
                 // A record that is moved is alone, whatever its batch was.
                 let record = Record {
                     goes_on: false,
@@ -317,6 +328,17 @@ impl<'a> Records<'a> {
     /// The record that [`next`](Self::next) went to.
     pub fn record(&self) -> Record<'_> {
         Record::decode_checked(self.rest()).expect("`next` found a record here")
+    }
+
+    /// Keys from this record on that are in memory, some of them. They may be damaged.
+    fn keys(&self) -> SmallVec<[&[u8]; 16]> {
+        let mut rest = self.rest();
+        let keys = std::iter::from_fn(|| {
+            let (record, behind) = rest.split_at_checked(Record::len_at(rest)?)?;
+            rest = behind;
+            Some(Record::decode_checked(record)?.key)
+        });
+        keys.take(16).collect()
     }
 
     /// Bytes from the offset on in which no record can begin, as far as they are in memory: what

@@ -183,7 +183,10 @@ impl Store {
         }
         let words = self.inner.words(keys);
         let words = words.into_iter().flatten().filter(|it| *it != PENDING);
-        self.inner.window.touch(words.map(Location::from_word));
+        let mut elsewhere = SmallVec::<[Location; 16]>::new();
+        let locations = words.map(Location::from_word);
+        self.inner.window.touch(locations, |it| elsewhere.push(it));
+        self.inner.values.touch(&elsewhere);
     }
 
     /// Whether a key has a value. Reads no record.
@@ -244,12 +247,11 @@ impl Store {
 
     /// Does all writes of a batch at once.
     pub async fn write(&self, batch: &Batch) -> Result<(), Error> {
-        let writes = batch.0.iter();
-        let entries = writes.map(|(key, value)| match value {
-            Some((value, expiry)) => NewRecord::put(key, value, self.inner.time_of(*expiry)),
+        let entries = batch.iter().map(|(key, value)| match value {
+            Some((value, expiry)) => NewRecord::put(key, value, self.inner.time_of(expiry)),
             None => NewRecord::delete(key),
         });
-        let entries: Vec<NewRecord> = entries.collect();
+        let entries: SmallVec<[NewRecord; 4]> = entries.collect();
         if entries.is_empty() {
             return Ok(());
         }

@@ -181,21 +181,26 @@ impl Window {
     }
 
     /// Reads a byte of each of these records that is here, so that the next to read it need not
-    /// wait for memory: here the processor waits for all at the same time.
-    pub fn touch(&self, locations: impl Iterator<Item = Location>) {
-        if self.bytes() == 0 {
-            return;
-        }
+    /// wait for memory: here the processor waits for all at the same time. `elsewhere` gets those
+    /// that are not here.
+    pub fn touch(
+        &self,
+        locations: impl Iterator<Item = Location>,
+        mut elsewhere: impl FnMut(Location),
+    ) {
         let chunks = self.chunks.read().unwrap_or_else(|it| it.into_inner());
         let mut sum = 0u8;
         for location in locations {
             let place = (location.segment(), location.offset());
             let behind = chunks.partition_point(|it| it.place() <= place);
             let chunk = behind.checked_sub(1).and_then(|it| chunks.get(it));
-            if let Some(chunk) = chunk.filter(|it| it.segment == place.0) {
-                let at = (place.1 - chunk.start) as usize;
-                sum ^= chunk.bytes.get(at).copied().unwrap_or(0);
-                sum ^= chunk.bytes.get(at + LINE).copied().unwrap_or(0);
+            match chunk.filter(|it| it.segment == place.0 && place.1 < it.end()) {
+                Some(chunk) => {
+                    let at = (place.1 - chunk.start) as usize;
+                    sum ^= chunk.bytes[at];
+                    sum ^= chunk.bytes.get(at + LINE).copied().unwrap_or(0);
+                }
+                None => elsewhere(location),
             }
         }
         std::hint::black_box(sum);

@@ -103,7 +103,7 @@ impl Inner {
         let new = self.reserve(entries)?;
         let timed = entries.iter().filter(|it| it.expires != NEVER);
         let reserved = timed.clone().try_for_each(|it| self.reserve_time(it));
-        let is_batch = entries.len() > 1;
+        let is_twice = has_twice(entries);
         // Times that records of these keys had before, and their keys.
         let mut times = SmallVec::<[_; 1]>::new();
         let appended = reserved.and_then(|()| {
@@ -115,7 +115,7 @@ impl Inner {
                 let old = match entry.kind {
                     Kind::Put => self.index.insert(entry.key, word).expect("it has a place"),
                     // What follows in the batch may need the place.
-                    _ if is_batch => self.index.update(entry.key, PENDING),
+                    _ if is_twice => self.index.update(entry.key, PENDING),
                     _ => self.index.remove(entry.key),
                 };
                 if let Some(at) = self.changed(entry.key, old, is_put.then_some(location)) {
@@ -130,7 +130,7 @@ impl Inner {
             for key in new {
                 self.index.remove(key);
             }
-        } else if is_batch {
+        } else if is_twice {
             for entry in entries.iter().filter(|it| it.kind == Kind::Delete) {
                 self.index.remove_if(entry.key, PENDING);
             }
@@ -193,10 +193,10 @@ impl Inner {
     /// can but the log. Returns these keys.
     fn reserve<'a>(&self, entries: &[NewRecord<'a>]) -> Result<Vec<&'a [u8]>, Error> {
         let mut new = Vec::new();
-        let puts = entries.iter().filter(|it| it.kind == Kind::Put);
-        let keys: SmallVec<[&[u8]; 16]> = puts.map(|it| it.key).collect();
-        for (key, word) in keys.iter().zip(self.words(&keys)) {
-            if word.is_some() {
+        // Deletes too, so that their paths through the index are near when they are removed.
+        let keys: SmallVec<[&[u8]; 16]> = entries.iter().map(|it| it.key).collect();
+        for ((entry, key), word) in entries.iter().zip(&keys).zip(self.words(&keys)) {
+            if word.is_some() || entry.kind != Kind::Put {
                 continue;
             }
             let reserved = match self.is_index_full() {
@@ -253,4 +253,16 @@ impl Inner {
         });
         synced.await
     }
+}
+
+/// Whether a batch may have a key twice. Long ones are not searched for it.
+fn has_twice(entries: &[NewRecord]) -> bool {
+    let mut rest = entries;
+    while let [first, others @ ..] = rest {
+        if entries.len() > 8 || others.iter().any(|it| it.key == first.key) {
+            return entries.len() > 1;
+        }
+        rest = others;
+    }
+    false
 }

@@ -54,7 +54,11 @@ impl Keyspace {
         kind: Kind,
         now: i64,
     ) -> Result<Option<Entry>, Failed> {
-        let found = self.find(key, now).await?;
+        // A key has one record at most, and probably that of the right kind.
+        let found = match self.aggregate_record(key, now).await? {
+            None => self.record(b's', key, now).await?,
+            found => found,
+        };
         match found {
             Some(entry) if entry.kind != kind => Err(Failed::WrongType),
             found => Ok(found),
@@ -158,7 +162,8 @@ impl Keyspace {
     }
 }
 
-fn element_key(kind: Kind, id: u64, name: &[u8]) -> StoreKey {
+/// The key of an element.
+pub(super) fn element_key(kind: Kind, id: u64, name: &[u8]) -> StoreKey {
     store_key(letter_of(kind), &[&id.to_be_bytes(), name])
 }
 

@@ -49,6 +49,15 @@ const IDS: u64 = 1 << 40;
 /// Deletes in one batch when many keys are removed.
 const AT_ONCE: usize = 256;
 
+/// What a command is going to look at.
+#[derive(Clone, Copy)]
+pub enum Place<'a> {
+    /// A key, probably a string.
+    Key(&'a [u8]),
+    /// An element of a hash, set or sorted set.
+    Element(&'a [u8], &'a [u8]),
+}
+
 /// Locks of keys that a command holds.
 pub type Locks<'a> = SmallVec<[MutexGuard<'a, ()>; 2]>;
 /// A key of the store.
@@ -147,22 +156,46 @@ impl Keyspace {
         Some(SmallVec::from_iter([lock]))
     }
 
-    /// Has the processor bring what is in memory of these keys near, for all at the same time; each
-    /// with whether it is probably a hash, set or sorted set.
-    pub fn prepare(&self, keys: &[(bool, &[u8])]) {
+    /// Has the processor bring what is in memory of these keys and elements near, for all at the
+    /// same time.
+    pub fn prepare(&self, places: &[Place]) {
         if self.node().is_some() {
             return;
         }
         let mut bytes = SmallVec::<[u8; 1024]>::new();
-        let mut ends = SmallVec::<[usize; 16]>::new();
-        for (is_aggregate, key) in keys {
-            bytes.push(if *is_aggregate { b'a' } else { b's' });
-            bytes.extend_from_slice(key);
-            ends.push(bytes.len());
+        let mut ends = SmallVec::<[usize; 32]>::new();
+        // The last key that has elements, and whose they are.
+        let mut last: Option<(&[u8], Option<(Kind, u64)>)> = None;
+        for place in places {
+            let mut add = |key: StoreKey| {
+                bytes.extend_from_slice(&key);
+                ends.push(bytes.len());
+            };
+            let (key, name) = match *place {
+                Place::Element(key, name) => (key, name),
+                Place::Key(key) => {
+                    add(store_key(b's', &[key]));
+                    continue;
+                }
+            };
+            if last.is_none_or(|it| it.0 != key) {
+                let key_of_record = store_key(b'a', &[key]);
+                let entry = |record: &[u8]| {
+                    let entry = Entry::new(record.to_vec());
+                    (entry.kind, entry.id())
+                };
+                last = match self.store.get_now(&key_of_record, entry) {
+                    Poll::Ready(found) => Some((key, found)),
+                    Poll::Pending => Some((key, None)),
+                };
+            }
+            if let Some((_, Some((kind, id)))) = last {
+                add(aggregate::element_key(kind, id, name));
+            }
         }
         let starts = [0].into_iter().chain(ends.iter().copied());
         let keys = starts.zip(&ends).map(|(start, &end)| &bytes[start..end]);
-        self.store.prepare(&keys.collect::<SmallVec<[_; 16]>>());
+        self.store.prepare(&keys.collect::<SmallVec<[_; 32]>>());
     }
 
     /// Locks all keys, those too that are not there.
@@ -469,7 +502,13 @@ impl Changes<'_> {
         {
             self.remove_entry(key, &Entry::new(old));
         }
-        self.put(key, &Entry::encode(Kind::String, expires, &[value]));
+        if expires.is_some() {
+            self.put(key, &Entry::encode(Kind::String, expires, &[value]));
+        } else {
+            self.batch
+                .put_parts(&[b"s", key], &[&[Kind::String as u8], value]);
+            self.touch(key);
+        }
         Ok(())
     }
 
