@@ -1,18 +1,16 @@
-//! The server beside `redis-server`: requests a second, CPU time and instructions of one request.
+//! The server beside `redis-server`: requests a second, and CPU time of one request.
 //!
 //! ```text
 //! cargo run --release -p timberline-server --example beside_redis -- [rounds N] [requests N]
-//!     [keys N] [threads N] [commands set,get,...] [pipelines 16,1] [count]
+//!     [keys N] [threads N] [commands set,get,...] [pipelines 16,1]
 //! ```
 //!
 //! Each server runs on core 0 and `redis-benchmark` on core 1, one after the other, first one and
-//! then the other. CPU time is the whole process', from `/proc/PID/stat`. With `count`, both run
-//! under callgrind instead, and the table has the instructions of their own code for one request:
-//! those of a run with twice the requests less those of one without, the kernel's not included.
-//! Needs `redis-server`, `redis-benchmark`, `taskset`, and for `count` valgrind.
+//! then the other. CPU time is the whole process', all its threads included, from
+//! `/proc/PID/stat`. Figures are medians of the rounds, with the least and the greatest in brackets.
+//! Needs `redis-server`, `redis-benchmark` and `taskset`.
 
 use std::fmt::Display;
-use std::io::{Read, Write};
 use std::net::{SocketAddr, TcpStream};
 use std::path::PathBuf;
 use std::process::{Child, Command, ExitCode, Stdio};
@@ -22,7 +20,7 @@ use timberline_server::{Options, Server};
 
 const MEMORY: u64 = 2 << 30;
 const USAGE: &str = "possible: rounds N, requests N (at pipeline 16; a tenth at others), keys N, \
-     threads N, commands LIST of set, get, incr, zadd, mset, pipelines LIST, count";
+     threads N, commands LIST of set, get, incr, zadd, mset, pipelines LIST";
 
 /// What is measured.
 struct Plan {
@@ -32,7 +30,6 @@ struct Plan {
     threads: usize,
     commands: Vec<String>,
     pipelines: Vec<u64>,
-    count: bool,
 }
 
 impl Plan {
@@ -45,14 +42,9 @@ impl Plan {
             threads: 1,
             commands: list("set,get,incr,zadd,mset"),
             pipelines: vec![16, 1],
-            count: false,
         };
         let mut words = words.iter();
         while let Some(word) = words.next() {
-            if word == "count" {
-                plan.count = true;
-                continue;
-            }
             let value = words.next().ok_or(format!("{word}? {USAGE}"))?;
             let number = || match value.parse() {
                 Ok(number) if number > 0 => Ok(number),
@@ -109,8 +101,8 @@ fn fail(what: impl Display) -> String {
 }
 
 impl Running {
-    /// Starts one of the two servers, behind these words.
-    fn start(ours: bool, plan: &Plan, before: &[&str]) -> Result<Running, String> {
+    /// Starts one of the two servers.
+    fn start(ours: bool, plan: &Plan) -> Result<Running, String> {
         let name = if ours { "timberline" } else { "redis" };
         let folder = format!("beside-redis-{}-{name}", std::process::id());
         let folder = std::env::temp_dir().join(folder);
@@ -121,10 +113,7 @@ impl Running {
         drop(free);
         let mut command = Command::new("taskset");
         command.args(["-c", if plan.threads > 1 { "0-1" } else { "0" }]);
-        command
-            .args(before)
-            .stdout(Stdio::null())
-            .stderr(Stdio::null());
+        command.stdout(Stdio::null()).stderr(Stdio::null());
         match ours {
             true => {
                 let this = std::env::current_exe().map_err(fail)?;
@@ -217,15 +206,6 @@ impl Running {
         let micros = (self.micros()? - before) / requests as f64;
         Ok(Run { per_second, micros })
     }
-
-    /// Ends it in order, which a profiler needs.
-    fn shut_down(mut self) {
-        if let Ok(mut stream) = TcpStream::connect(self.address) {
-            let _ = stream.write_all(b"SHUTDOWN\r\n");
-            let _ = stream.read(&mut [0; 64]);
-        }
-        let _ = self.process.wait();
-    }
 }
 
 impl Drop for Running {
@@ -246,10 +226,7 @@ fn spread(mut values: Vec<f64>, digits: usize) -> String {
 
 /// Medians of the rounds, in which the servers take turns.
 fn measure(plan: &Plan) -> Result<(), String> {
-    let servers = [
-        Running::start(true, plan, &[])?,
-        Running::start(false, plan, &[])?,
-    ];
+    let servers = [Running::start(true, plan)?, Running::start(false, plan)?];
     // Keys to read, and one run to get ready.
     for server in &servers {
         for command in &plan.commands {
@@ -293,53 +270,6 @@ fn measure(plan: &Plan) -> Result<(), String> {
     Ok(())
 }
 
-/// Instructions of a process under callgrind that serves so many of these requests.
-fn instructions(
-    ours: bool,
-    plan: &Plan,
-    command: &str,
-    pipeline: u64,
-    requests: u64,
-) -> Result<f64, String> {
-    let file = format!("beside-redis-{}.callgrind", std::process::id());
-    let file = std::env::temp_dir().join(file);
-    let out = format!("--callgrind-out-file={}", file.display());
-    let valgrind = ["valgrind", "--tool=callgrind", &out];
-    let server = Running::start(ours, plan, &valgrind)?;
-    server.ask(command, 16, plan.keys, 2 * plan.keys)?;
-    if command == "get" {
-        server.ask("set", 16, plan.keys, 5 * plan.keys)?;
-    }
-    if requests > 0 {
-        server.ask(command, pipeline, plan.keys, requests)?;
-    }
-    server.shut_down();
-    let profile = std::fs::read_to_string(&file).map_err(fail)?;
-    let _ = std::fs::remove_file(&file);
-    let total = profile.lines().find_map(|it| it.strip_prefix("totals: "));
-    let total = total.and_then(|it| it.trim().parse().ok());
-    total.ok_or("callgrind wrote no total".into())
-}
-
-fn count(plan: &Plan) -> Result<(), String> {
-    println!("| | P | instructions | Redis' | ratio |");
-    println!("|---|---|---|---|---|");
-    for &pipeline in &plan.pipelines {
-        for command in &plan.commands {
-            let requests = plan.requests(command, pipeline);
-            let counted = [true, false].map(|ours| {
-                let of = |requests| instructions(ours, plan, command, pipeline, requests);
-                Ok::<f64, String>((of(2 * requests)? - of(0)?) / (2 * requests) as f64)
-            });
-            let [ours, redis] = counted;
-            let (ours, redis) = (ours?, redis?);
-            let (name, ratio) = (command.to_uppercase(), ours / redis);
-            println!("| {name} | {pipeline} | {ours:.0} | {redis:.0} | {ratio:.2} |");
-        }
-    }
-    Ok(())
-}
-
 /// The server itself, for the process that is started.
 fn serve(folder: &str, address: &str, threads: &str) -> Result<(), String> {
     let mut options = Options::new(folder);
@@ -353,10 +283,7 @@ fn main() -> ExitCode {
     let words: Vec<String> = std::env::args().skip(1).collect();
     let done = match &words[..] {
         [first, folder, address, threads] if first == "serve" => serve(folder, address, threads),
-        words => Plan::parse(words).and_then(|plan| match plan.count {
-            true => count(&plan),
-            false => measure(&plan),
-        }),
+        words => Plan::parse(words).and_then(|plan| measure(&plan)),
     };
     match done {
         Ok(()) => ExitCode::SUCCESS,
