@@ -7,8 +7,8 @@
 //!
 //! Each server runs on core 0 and `redis-benchmark` on core 1, one after the other, first one and
 //! then the other. CPU time is the whole process', all its threads included, from
-//! `/proc/PID/stat`. Figures are medians of the rounds, with the least and the greatest in brackets.
-//! Needs `redis-server`, `redis-benchmark` and `taskset`.
+//! `/proc/PID/stat`. Figures are medians of the rounds, with the least and the greatest in
+//! brackets. Needs `redis-server`, `redis-benchmark` and `taskset`.
 
 use std::fmt::Display;
 use std::net::{SocketAddr, TcpStream};

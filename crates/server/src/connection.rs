@@ -283,6 +283,8 @@ async fn flush(
     stream: &mut TcpStream,
     out: &mut Writer,
 ) -> io::Result<()> {
+    // Before the client can know that they were executed.
+    session.count_commands(shared);
     let is_each = shared.config.options.durability == Durability::Each;
     if std::mem::take(&mut session.wrote) && is_each {
         // Without a reply the client knows that the write may be lost.

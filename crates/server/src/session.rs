@@ -72,6 +72,9 @@ impl Session {
     /// Adds the commands that were executed to the server's count, at which all threads write.
     pub fn count_commands(&mut self, shared: &Shared) {
         let commands = std::mem::take(&mut self.commands);
+        if commands == 0 {
+            return;
+        }
         shared.stats.commands.fetch_add(commands, Relaxed);
     }
 
