@@ -150,6 +150,7 @@ impl<T> Versioned<T> {
     ///
     /// # Errors
     /// The data was retired.
+    #[inline(always)]
     pub fn lock(&self) -> Result<Exclusive<'_, T>, Restart> {
         loop {
             if let Ok(exclusive) = self.read()?.upgrade() {
@@ -238,6 +239,7 @@ impl<'a, T> Snapshot<'a, T> {
     ///
     /// # Errors
     /// The data changed, or a writer holds the lock.
+    #[inline(always)]
     pub fn upgrade(self) -> Result<Exclusive<'a, T>, Restart> {
         step();
         let locked = self.version | LOCKED;
@@ -296,6 +298,7 @@ impl<T> Deref for Exclusive<'_, T> {
 }
 
 impl<T> Drop for Exclusive<'_, T> {
+    #[inline(always)]
     fn drop(&mut self) {
         step();
         self.of.word.store(self.unlocked, Release);

@@ -156,6 +156,8 @@ impl Arenas {
     ///
     /// # Panics
     /// On a size of 0 or above [`MAX_SLOT`].
+    // Inlined, as most callers know the size, and so the class.
+    #[inline(always)]
     pub fn allocate(&self, tier: TierId, size: usize) -> Result<NonNull<u8>, OutOfMemory> {
         let class = class_of(size);
         let this = &self.tiers[tier.index()];
@@ -217,13 +219,14 @@ impl Arenas {
     #[inline(always)]
     pub fn tier_of(&self, address: usize) -> TierId {
         debug_assert!(self.span.contains(&address), "{address:#x} is in no arena");
-        let later = |tier: &&Tier| address >= tier.span.end;
-        TierId(
-            self.tiers[..self.tiers.len() - 1]
-                .iter()
-                .take_while(later)
-                .count() as u8,
-        )
+        match &self.tiers[..] {
+            [_] => TierId(0),
+            tiers => {
+                let later = |tier: &&Tier| address >= tier.span.end;
+                let slower = tiers[..tiers.len() - 1].iter().take_while(later);
+                TierId(slower.count() as u8)
+            }
+        }
     }
 
     /// The addresses of all tiers together.

@@ -62,7 +62,7 @@ impl<T> Striped<T> {
     }
 
     /// This thread's, after giving it a stripe of its own.
-    #[inline]
+    #[inline(always)]
     pub fn assigned(&self) -> &T {
         // Without a check of the bound.
         &self.0[assign() % STRIPES]

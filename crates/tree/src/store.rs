@@ -121,10 +121,14 @@ impl<M: Memory> Store<M> {
     }
 
     /// Memory for a node where the placement wants it, or in the next slower tier with room. Never
-    /// in a faster one: the placement keeps free fast memory for inner nodes and promotions.
+    /// in a faster one: the placement keeps free fast memory for inner nodes and promotions. Where
+    /// there is no choice, it is not asked.
     #[inline(always)]
     pub fn allocate(&self, new: NewNode, bytes: usize) -> Result<Slot<'_>, OutOfMemory> {
-        self.allocate_from(self.placement.place(new), bytes)
+        match self.has_tiers {
+            true => self.allocate_from(self.placement.place(new), bytes),
+            false => self.allocate_in(TierId::FAST, bytes),
+        }
     }
 
     /// Memory in this tier, or in the next slower one with room.
@@ -153,9 +157,20 @@ impl<M: Memory> Store<M> {
     #[inline(always)]
     pub fn allocate_in(&self, tier: TierId, bytes: usize) -> Result<Slot<'_>, OutOfMemory> {
         let arenas = self.arenas();
-        arenas.slot(tier, bytes).inspect_err(|_| {
-            self.capacities[tier.index()].ran_out(arenas.used(tier));
-        })
+        match arenas.slot(tier, bytes) {
+            Ok(slot) => Ok(slot),
+            Err(full) => {
+                self.ran_out(tier);
+                Err(full)
+            }
+        }
+    }
+
+    /// Remembers what a tier holds while it is full.
+    #[cold]
+    fn ran_out(&self, tier: TierId) {
+        let used = self.arenas().used(tier);
+        self.capacities[tier.index()].ran_out(used);
     }
 
     /// Runs `free`, which frees about `bytes` bytes, once no thread can reach a node any more that

@@ -34,7 +34,7 @@ pub const fn slot_size(size: usize) -> usize {
 ///
 /// # Panics
 /// If `size` is 0 or above [`MAX_SLOT`].
-#[inline]
+#[inline(always)]
 pub fn class_of(size: usize) -> usize {
     assert!(
         0 < size && size <= MAX_SLOT,

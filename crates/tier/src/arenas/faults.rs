@@ -31,7 +31,7 @@ impl Faults {
     }
 
     /// Whether this allocation must fail.
-    #[inline]
+    #[inline(always)]
     pub fn is_due(&self) -> bool {
         if self.first_in.load(Relaxed) == 0 {
             return false;

@@ -41,6 +41,7 @@ impl<'a> Slot<'a> {
     }
 
     /// The tier that it is in.
+    #[inline(always)]
     pub fn tier(&self) -> TierId {
         self.arenas.tier_of(self.address())
     }

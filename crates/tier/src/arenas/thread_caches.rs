@@ -102,7 +102,7 @@ const _: () = assert!(STRIPES <= u64::BITS as usize);
 
 impl ThreadCaches {
     /// Takes a slot from this thread's cache.
-    #[inline]
+    #[inline(always)]
     pub fn pop(&self, class: usize) -> Option<usize> {
         let mut cache = self.caches.assigned().lock();
         let slot = cache.stacks().get_mut(class)?.pop()?;

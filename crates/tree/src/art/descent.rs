@@ -184,6 +184,17 @@ impl<M: Memory, R: Reach> Tree<M, R> {
         }
     }
 
+    /// The same in plain memory, without a branch between the two nodes that most keys end at.
+    #[inline(always)]
+    pub fn prefetch_plainly(&self, link: Link<'_>, key: &[u8], depth: usize) {
+        if key.len() > size_of::<u64>() || !link.is_record() {
+            return self.prefetch(link, key, depth);
+        }
+        for address in link.record_lines(self.base) {
+            hint::prefetch_lines(address, 1);
+        }
+    }
+
     /// Prefetches the first line of a node and the line at an offset: one request of two lines.
     #[inline(always)]
     fn prefetch_both(&self, address: usize, more: usize) {

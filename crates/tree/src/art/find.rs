@@ -16,8 +16,8 @@ use timberline_sync::{Restart, Snapshot};
 use timberline_tier::Memory;
 
 use super::node::{
-    DENSE_DEPTH, DenseLeaf, Direct, Inner, Leaf, Link, Pack, PackedRecords, Parent, Position,
-    Reach, Terminal, leaf_bytes, number, position, value_offset,
+    DENSE_DEPTH, DenseLeaf, Direct, Inner, Leaf, Link, Pack, PackedRecords, Parent, Reach,
+    Terminal, leaf_bytes, number, position, value_offset,
 };
 use super::tree::Tree;
 
@@ -32,19 +32,21 @@ pub enum Cursor<'t> {
     InDense(DenseLeaf<'t>, u8, Option<u64>),
 }
 
-/// An inner node without a child for the key's next byte: a leaf for the key belongs there.
-pub struct Gap<'t, R> {
-    pub inner: Inner<'t, R>,
-    pub at: Position,
+/// The end of a key's path at which its record was not: no link, or one to a leaf of another key.
+pub struct End<'t, R> {
+    /// The place of the link, to which the whole key led: no part of a prefix was skipped.
+    pub parent: Parent<'t, R>,
+    pub leaf: Option<Leaf<'t>>,
+    /// The key's first bytes, this many, lead to it.
+    pub depth: usize,
     /// Inner nodes above.
     pub level: u8,
 }
 
 /// Where a record that is absent belongs.
 pub enum Miss<'t, R> {
-    Gap(Gap<'t, R>),
-    /// In this node, which was reached like this. It had no child for the key's next byte.
-    Hole(Direct<'t>, Passed),
+    /// At the end of its path.
+    At(End<'t, R>),
     /// In this pack, at this version, if that takes it.
     Pack(Pack<'t>, Snapshot<'t, PackedRecords>),
     /// Finding that takes a second descent.
@@ -72,9 +74,18 @@ impl Passed {
         }
     }
 
-    /// The level of the node.
-    fn level(self) -> u8 {
-        u8::try_from(self.nodes).unwrap_or(u8::MAX)
+    /// The end of a path below what was passed.
+    #[inline(always)]
+    fn end<'t, R>(self, parent: Parent<'t, R>, leaf: Option<Leaf<'t>>) -> Miss<'t, R> {
+        if self.trusts {
+            return Miss::Elsewhere;
+        }
+        Miss::At(End {
+            parent,
+            leaf,
+            depth: self.depth,
+            level: self.nodes.min(u8::MAX.into()) as u8,
+        })
     }
 }
 
@@ -93,9 +104,9 @@ impl<M: Memory, R: Reach> Tree<M, R> {
     /// retry out of line, so that the first attempt is no loop: in a loop, the compiler would
     /// compute what packs and dense leaves need of the key on the way to every leaf.
     #[inline(always)]
-    pub fn find<'g, T>(
+    pub fn find<'g, B: AsRef<[u8]> + ?Sized, T>(
         &'g self,
-        key: &[u8],
+        key: &B,
         pinned: Pinned<'g>,
         end: impl FnOnce(Found<'g, R>) -> T,
     ) -> Result<T, Restart> {
@@ -104,35 +115,38 @@ impl<M: Memory, R: Reach> Tree<M, R> {
         if let Some(direct) = link.direct() {
             return self.dive(direct, way, key, end);
         }
-        match self.enter_top(link, key, parent)? {
-            Top::Inner(node) => self.find_below::<true, T>(node, way, key, end),
+        match self.enter_top(link, key.as_ref(), parent)? {
+            Top::Inner(node) => self.find_below::<true, T>(node, way, key.as_ref(), end),
             Top::End(found) => Ok(end(found)),
         }
     }
 
     /// The same from a node on of which no version is needed.
     #[inline(always)]
-    fn dive<'g, T>(
+    fn dive<'g, B: AsRef<[u8]> + ?Sized, T>(
         &'g self,
         mut direct: Direct<'g>,
         mut way: Passed,
-        key: &[u8],
+        key: &B,
         end: impl FnOnce(Found<'g, R>) -> T,
     ) -> Result<T, Restart> {
-        let base = self.base;
+        let (base, asked, key) = (self.base, key, key.as_ref());
         while let Some(&byte) = key.get(way.depth) {
             self.charge_direct(direct, byte);
             let link = direct.child(base, byte);
+            let above = || Parent::Entry(direct.place(base, byte, link));
             if let Some(next) = link.direct() {
                 direct = next;
                 way = way.and_below(way.depth + 1, false);
                 continue;
             }
+            let below = way.and_below(way.depth + 1, false);
             if let Some(leaf) = link.leaf(base) {
-                return Ok(end(self.arrive(leaf, key).ok_or(Miss::Elsewhere)));
+                let found = self.arrive(leaf, key);
+                return Ok(end(found.ok_or_else(|| below.end(above(), Some(leaf)))));
             }
             if link.is_full()
-                && way.depth + 1 == DENSE_DEPTH
+                && below.depth == DENSE_DEPTH
                 && !way.trusts
                 && let (Some(dense), Some(&at)) = (link.dense(base), key.get(DENSE_DEPTH))
             {
@@ -145,27 +159,25 @@ impl<M: Memory, R: Reach> Tree<M, R> {
                 return self.look_in(shared, key, || Ok(())).map(end);
             }
             if link.is_none() {
-                return Ok(end(Err(match way.trusts {
-                    true => Miss::Elsewhere,
-                    false => Miss::Hole(direct, way),
-                })));
+                return Ok(end(Err(below.end(above(), None))));
             }
             break;
         }
-        self.find_above(direct, way, key).map(end)
+        self.find_above(direct, way, asked, end)
     }
 
     /// The same from there with versions down to the end, if the next node needs one, which takes
     /// this one's.
     #[inline(never)]
-    fn find_above<'g>(
+    fn find_above<'g, B: AsRef<[u8]> + ?Sized, T>(
         &'g self,
         direct: Direct<'g>,
         way: Passed,
-        key: &[u8],
-    ) -> Result<Found<'g, R>, Restart> {
+        key: &B,
+        end: impl FnOnce(Found<'g, R>) -> T,
+    ) -> Result<T, Restart> {
         let node = self.enter_direct(direct)?;
-        self.find_below::<false, _>(node, way, key, |found| found)
+        self.find_below::<false, _>(node, way, key.as_ref(), end)
     }
 
     /// The same from a node on, with versions, or with `DIVES` as far as they are needed.
@@ -181,23 +193,20 @@ impl<M: Memory, R: Reach> Tree<M, R> {
         loop {
             self.charge_node(node.link(), key, way.depth);
             let (child, below, trusts) = node.child_for(key, way.depth)?;
-            if child.is_none() {
-                let is_gap = below > 0 && !way.trusts && !trusts;
-                return Ok(end(Err(match is_gap {
-                    true => Miss::Gap(Gap {
-                        inner: node,
-                        at: position(key, below - 1),
-                        level: way.level(),
-                    }),
-                    false => Miss::Elsewhere,
-                })));
-            }
             way = way.and_below(below, trusts);
+            let absent = |leaf| match below {
+                0 => Miss::Elsewhere,
+                _ => way.end(Parent::Node(node, position(key, below - 1)), leaf),
+            };
+            if child.is_none() {
+                return Ok(end(Err(absent(None))));
+            }
             if DIVES && let Some(direct) = child.direct() {
                 return self.dive(direct, way, key, end);
             }
             if let Some(leaf) = child.leaf(base) {
-                return Ok(end(self.arrive(leaf, key).ok_or(Miss::Elsewhere)));
+                let found = self.arrive(leaf, key);
+                return Ok(end(found.ok_or_else(|| absent(Some(leaf)))));
             }
             if let Some(shared) = child.shared(base) {
                 return self.look_in(shared, key, || node.validate()).map(end);
@@ -221,24 +230,6 @@ impl<M: Memory, R: Reach> Tree<M, R> {
         match node.get(|body| body.prefix_len())? {
             0 => Ok(node),
             _ => Err(Restart),
-        }
-    }
-
-    /// The gap for a key in a node that had no child for it.
-    ///
-    /// # Errors
-    /// It has one by now, or was replaced.
-    pub fn gap_at<'g>(
-        &self,
-        direct: Direct<'g>,
-        way: Passed,
-        key: &[u8],
-    ) -> Result<Gap<'g, R>, Restart> {
-        let (inner, at) = (self.enter_direct(direct)?, position(key, way.depth));
-        let level = way.level();
-        match inner.child(at)?.is_none() {
-            true => Ok(Gap { inner, at, level }),
-            false => Err(Restart),
         }
     }
 

@@ -47,7 +47,7 @@ impl<M: Memory, R: Reach> Tree<M, R> {
         let guard = self.store.pin();
         let pinned = self.store.pinned(&guard);
         let found = self.find(
-            key.as_ref(),
+            &key,
             pinned,
             #[inline(always)]
             |found| self.read(found.ok()?, &guard),

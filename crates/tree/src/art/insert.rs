@@ -11,7 +11,7 @@ use timberline_sync::Restart;
 use timberline_sync::epoch::Guard;
 use timberline_tier::{Memory, TierId};
 
-use super::find::{Cursor, Gap, Miss};
+use super::find::{Cursor, End, Miss};
 use super::fresh::leaf_below;
 use super::node::{
     DenseLeaf, FreshInner, FreshLeaf, Inner, Kind, Leaf, Link, Parent, Position, Reach, Step,
@@ -71,16 +71,18 @@ impl<M: Memory, R: Reach> Tree<M, R> {
     /// Returns `out` of the old value.
     pub fn upsert<T>(
         &self,
-        key: &[u8],
+        key: impl AsRef<[u8]>,
         mut change: impl Change,
         mut out: impl FnMut(Loan<'_>) -> T,
     ) -> Result<Option<T>, Refused> {
+        let asked = &key;
+        let key = key.as_ref();
         self.store.reclaiming(&mut change, |change| {
             let guard = self.store.pin();
             // In place of a record, or in a free slot for it, no node is built.
             let pinned = self.store.pinned(&guard);
             let there = self.find(
-                key,
+                asked,
                 pinned,
                 #[inline(always)]
                 |found| match found {
@@ -93,10 +95,8 @@ impl<M: Memory, R: Reach> Tree<M, R> {
                         let before = self.change_in_dense(dense, at, true, change, &guard);
                         before.map_err(Abort::from)
                     }
-                    Err(Miss::Gap(gap)) => self.hang_in(&mut Insert::new(key, change), gap, &guard),
-                    Err(Miss::Hole(direct, way)) => {
-                        let gap = self.gap_at(direct, way, key)?;
-                        self.hang_in(&mut Insert::new(key, change), gap, &guard)
+                    Err(Miss::At(end)) => {
+                        self.insert_at(&mut Insert::new(asked.as_ref(), change), end, &guard)
                     }
                     Err(Miss::Pack(pack, seen)) => {
                         self.put_in(&mut Insert::new(key, change), pack, seen, &guard)
@@ -199,6 +199,7 @@ impl<M: Memory, R: Reach> Tree<M, R> {
     }
 
     /// Counts and reports a new leaf, with everything unlocked.
+    #[inline(always)]
     fn inserted(&self, leaf: Link<'_>, level: u8, guard: &Guard) -> Put<'static> {
         self.store.count(1);
         self.store.count_leaves(1);
@@ -207,12 +208,44 @@ impl<M: Memory, R: Reach> Tree<M, R> {
         Ok(None)
     }
 
-    /// Links the first leaf from the root pointer.
+    /// Inserts a record at the end of its path.
+    #[inline(always)]
+    fn insert_at<'g, C: Change>(
+        &self,
+        insert: &mut Insert<'_, C>,
+        end: End<'g, R>,
+        guard: &'g Guard<'g>,
+    ) -> Put<'g> {
+        let End {
+            parent,
+            leaf,
+            depth,
+            level,
+        } = end;
+        let site = Site {
+            parent,
+            depth,
+            level,
+            guard,
+        };
+        match leaf {
+            None => self.hang(insert, site),
+            Some(leaf) => self.branch_off(insert, site, leaf),
+        }
+    }
+
+    /// Links a leaf where no link is, if a node has room for it.
+    #[inline(always)]
     fn hang<'g, C: Change>(&self, insert: &mut Insert<'_, C>, site: Site<'g, R>) -> Put<'g> {
-        let leaf = self.leaf_for(insert, self.tier_of_parent(&site.parent), 0)?;
+        if let Parent::Node(inner, at) = site.parent
+            && inner.get(|body| body.is_full_for(at))?
+        {
+            return Err(Abort::Restart);
+        }
+        let leaf = self.leaf_for(insert, self.tier_of_parent(&site.parent), site.level)?;
         let held = site.parent.upgrade()?;
         let link = held.hang(leaf.with(insert.made()));
-        self.inserted(link, 0, site.guard)
+        self.inserted(link, site.level, site.guard)
     }
 
     /// The path ends at a leaf: of this key, or of one to branch from.
@@ -226,10 +259,20 @@ impl<M: Memory, R: Reach> Tree<M, R> {
         if leaf.key() == insert.key {
             return self.change(leaf, insert.change, site.guard).map(Some);
         }
-        if self.shares {
-            return self.pair_up(insert, site, leaf);
+        self.branch_off(insert, site, leaf)
+    }
+
+    /// The path ends at a leaf of another key.
+    fn branch_off<'g, C: Change>(
+        &self,
+        insert: &mut Insert<'_, C>,
+        site: Site<'g, R>,
+        leaf: Leaf<'g>,
+    ) -> Put<'g> {
+        match self.shares {
+            true => self.pair_up(insert, site, leaf),
+            false => self.part_from(insert, site, Terminal::Leaf(leaf)),
         }
-        self.part_from(insert, site, Terminal::Leaf(leaf))
     }
 
     /// The path ends at a dense leaf: of this key, or of keys to branch from.
@@ -330,7 +373,7 @@ impl<M: Memory, R: Reach> Tree<M, R> {
         &self,
         insert: &mut Insert<'_, C>,
         site: Site<'g, R>,
-        inner: Inner<'_, R>,
+        inner: Inner<'g, R>,
         branch: usize,
         at: Position,
     ) -> Put<'g> {
@@ -338,7 +381,12 @@ impl<M: Memory, R: Reach> Tree<M, R> {
         let below = level.saturating_add(1);
         let (full, prefix_len) = inner.get(|body| (body.is_full_for(at), body.prefix_len()))?;
         if !full {
-            return self.hang_in(insert, Gap { inner, at, level }, site.guard);
+            let site = Site {
+                parent: Parent::Node(inner, at),
+                level: below,
+                ..site
+            };
+            return self.hang(insert, site);
         }
         let kind = Kind::of(inner.kind().capacity() + 1);
         let slot = self.slot_for_inner(kind, **inner.link(), &site.parent, level)?;
@@ -354,25 +402,6 @@ impl<M: Memory, R: Reach> Tree<M, R> {
             .replace_inner(larger)
             .reclaim(&self.store, site.guard);
         self.inserted(link, below, site.guard)
-    }
-
-    /// Links a leaf at a free position, if the node has room for it.
-    #[inline(always)]
-    fn hang_in<C: Change>(
-        &self,
-        insert: &mut Insert<'_, C>,
-        Gap { inner, at, level }: Gap<'_, R>,
-        guard: &Guard,
-    ) -> Put<'static> {
-        if inner.get(|body| body.is_full_for(at))? {
-            return Err(Abort::Restart);
-        }
-        let below = level.saturating_add(1);
-        let leaf = self.leaf_for(insert, self.tier_of(**inner.link()), below)?;
-        let held = inner.upgrade()?;
-        let link = held.insert(at, leaf.with(insert.made()));
-        drop(held);
-        self.inserted(link, below, guard)
     }
 
     /// How many bytes of its path, which ends at `branch`, a node has in common with a key.

@@ -56,7 +56,7 @@ impl<'t, B: AsRef<[u8]>, R: Reach> Asked<'t, B, R> {
         if child.is_none() {
             return Ok(Poll::Ready(None));
         }
-        tree.prefetch(child, key, depth);
+        tree.prefetch_plainly(child, key, depth);
         (self.parent, self.child, self.depth) = (Some(node), child, depth);
         Ok(Poll::Pending)
     }
@@ -76,13 +76,33 @@ impl<'t, B: AsRef<[u8]>, R: Reach> Asked<'t, B, R> {
             }
             if !child.needs_versions() {
                 self.depth += 1;
-                tree.prefetch(child, key, self.depth);
+                tree.prefetch_plainly(child, key, self.depth);
                 (self.parent, self.child) = (None, child);
                 return Ok(Poll::Pending);
             }
         }
         let node = tree.enter_direct(direct)?;
         self.read(tree, node)
+    }
+
+    /// Reads the first node, and of those below it the next, too, which are in the caches: an entry
+    /// of each of at most 256 nodes.
+    #[inline(always)]
+    fn start<M: Memory>(
+        &mut self,
+        tree: &Tree<M, R>,
+        root: Inner<'t, R>,
+    ) -> Result<Poll<Option<Loan<'t>>>, Restart> {
+        let Some(top) = self.child.direct() else {
+            return self.read(tree, root);
+        };
+        if let Some(&byte) = self.key.as_ref().first()
+            && let Some(below) = top.child(tree.base, byte).direct()
+        {
+            self.depth = 1;
+            return self.read_directly(tree, below);
+        }
+        self.read_directly(tree, top)
     }
 
     /// Reads the node that was prefetched.
@@ -161,10 +181,7 @@ impl<M: Memory, R: Reach> Tree<M, R> {
             };
             for (at, key) in (first..).zip(keys.by_ref().take(depth)) {
                 let mut asked = Asked::new(key, root);
-                let met = match asked.child.direct() {
-                    Some(direct) => asked.read_directly(self, direct),
-                    None => asked.read(self, root),
-                };
+                let met = asked.start(self, root);
                 asked.settle(self, guard, met, |value| found(at, value));
                 group.push(asked);
             }

@@ -89,7 +89,7 @@ impl<M: Memory, R: Reach, H: Represent> ByteTree<H> for Tree<M, R> {
     #[inline(always)]
     fn upsert<T>(
         &self,
-        key: &[u8],
+        key: impl AsRef<[u8]>,
         change: impl Change,
         out: impl FnMut(Loan<'_>) -> T,
     ) -> Result<Option<T>, Refused> {

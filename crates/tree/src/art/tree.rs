@@ -69,11 +69,11 @@ impl<M: Memory, R: Reach> Tree<M, R> {
     }
 
     /// The tier of a parent; the root pointer counts as fast.
+    #[inline(always)]
     pub fn tier_of_parent(&self, parent: &Parent<'_, R>) -> TierId {
-        match parent {
-            Parent::Root(_) => TierId::FAST,
-            Parent::Node(inner, _) => self.tier_of(**inner.link()),
-        }
+        parent.address().map_or(TierId::FAST, |address| {
+            self.store.arenas().tier_of(address)
+        })
     }
 
     /// Starts to read an inner node, and validates its parent.
@@ -94,6 +94,7 @@ impl<M: Memory, R: Reach> Tree<M, R> {
     }
 
     /// Records that a leaf was linked below this many inner nodes.
+    #[inline(always)]
     pub fn reaches(&self, level: u8) {
         if level > self.deepest.load(Relaxed) {
             self.deepest.fetch_max(level, Relaxed);

@@ -26,13 +26,14 @@ impl<M: Memory, R: Reach> Tree<M, R> {
         mut change: impl Change,
         mut out: impl FnMut(Loan<'_>) -> T,
     ) -> Result<Option<T>, Refused> {
+        let asked = &key;
         let key = key.as_ref();
         self.store.reclaiming(&mut change, |change| {
             let guard = self.store.pin();
             attempt(|| {
                 let pinned = self.store.pinned(&guard);
                 let before = self.find(
-                    key,
+                    asked,
                     pinned,
                     #[inline(always)]
                     |found| match found {

@@ -39,7 +39,7 @@ pub trait ByteTree<H>: Ordered + Placed + Sized {
     /// The key has at most [`MAX_KEY`] bytes.
     fn upsert<R>(
         &self,
-        key: &[u8],
+        key: impl AsRef<[u8]>,
         change: impl Change,
         out: impl FnMut(Loan<'_>) -> R,
     ) -> Result<Option<R>, Refused>;
@@ -120,7 +120,7 @@ impl<T: ByteTree<V::Representation>, K: Key + ?Sized, V: Value> Core<K, V> for T
     ) -> Result<Option<R>, Refused> {
         let key = key.to_bytes();
         match key.as_ref().len() {
-            ..=MAX_KEY => ByteTree::upsert(self, key.as_ref(), change, out),
+            ..=MAX_KEY => ByteTree::upsert(self, key, change, out),
             len => Err(Refused::key_of(len)),
         }
     }

@@ -90,11 +90,11 @@ impl<M: Memory, const WORDS: usize, H: Represent> ByteTree<H> for Tree<M, WORDS,
     #[inline(always)]
     fn upsert<R>(
         &self,
-        key: &[u8],
+        key: impl AsRef<[u8]>,
         change: impl Change,
         out: impl FnMut(Loan<'_>) -> R,
     ) -> Result<Option<R>, Refused> {
-        self.upsert(key, change, out)
+        self.upsert(key.as_ref(), change, out)
     }
 
     #[inline(always)]

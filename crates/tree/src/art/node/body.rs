@@ -272,6 +272,7 @@ impl<R: Reach> Body<R> {
     }
 
     /// The entry at a position.
+    #[inline(always)]
     pub(super) fn get(&self, kind: Kind, at: Position) -> StoredLink {
         match at.checked_sub(1) {
             None => self.end(kind),

@@ -18,10 +18,20 @@
 //!
 //! That is not so for an inner node of another kind below, whose prefix may have changed: to go
 //! there, the reader takes a snapshot of this one.
+//!
+//! # Why a writer needs none either
+//!
+//! A writer that comes to no link, or to a leaf, locks the node ([`Entry::lock`]). If it was not
+//! replaced, it is in the tree now, and the key still leads to the entry. If the entry is what the
+//! writer read, that is what is to be changed: as long as the thread is pinned, no other node can
+//! take the place of the leaf there, and a leaf hangs nowhere else.
 
+use timberline_sync::Restart;
 use timberline_sync::shim::step;
 
+use super::body::{Node, Position};
 use super::link::{Base, InnerLink, Kind, Link};
+use super::locked_inner::LockedInner;
 use super::reach::Reach;
 
 /// A link to a node of 256 without a prefix. See the [module's text](self).
@@ -56,5 +66,59 @@ impl<'g> Direct<'g> {
         let child = unsafe { &*entry }.load_linked();
         // SAFETY: it was linked at some moment of `'g`, under a guard: see above.
         unsafe { child.alive() }
+    }
+
+    /// The place of the entry for a byte, which was read as this child.
+    #[inline(always)]
+    pub fn place<R: Reach>(self, base: Base<R>, byte: u8, child: Link<'g>) -> Entry<'g, R> {
+        Entry {
+            node: self.0.direct_node(base),
+            link: self.0,
+            at: 1 + Position::from(byte),
+            child,
+        }
+    }
+}
+
+/// An entry of a node of 256 that was read without its version.
+#[derive(Debug)]
+pub struct Entry<'g, R> {
+    node: &'g Node<R>,
+    link: InnerLink<'g>,
+    at: Position,
+    child: Link<'g>,
+}
+
+impl<R> Clone for Entry<'_, R> {
+    #[inline(always)]
+    fn clone(&self) -> Self {
+        *self
+    }
+}
+
+impl<R> Copy for Entry<'_, R> {}
+
+impl<'g, R: Reach> Entry<'g, R> {
+    /// The address of its node.
+    #[inline(always)]
+    pub(super) fn address(&self) -> usize {
+        std::ptr::from_ref(self.node).addr()
+    }
+
+    /// Locks its node, if the entry is as it was read: so nobody needs to know what else changed
+    /// there meanwhile. Waits while another thread holds the lock.
+    ///
+    /// # Errors
+    /// The entry changed, or the node was replaced.
+    #[inline(always)]
+    pub(super) fn lock(self) -> Result<(LockedInner<'g, R>, Position), Restart> {
+        let held = LockedInner::new(self.link, self.node.lock()?);
+        match held.at(self.at).leads_where(*self.child) {
+            true => Ok((held, self.at)),
+            false => {
+                held.unlock_unchanged();
+                Err(Restart)
+            }
+        }
     }
 }

@@ -40,6 +40,12 @@ impl<'g, R: Reach> Inner<'g, R> {
         self.link
     }
 
+    /// Its address.
+    #[inline(always)]
+    pub fn address(&self) -> usize {
+        std::ptr::from_ref(self.node.of()).addr()
+    }
+
     /// The kind of node.
     #[inline(always)]
     pub fn kind(&self) -> Kind {

@@ -67,6 +67,7 @@ impl<'g> Leaf<'g> {
     /// # Safety
     /// The slot is the caller's alone, aligned to eight bytes, and of [`leaf_bytes`] of the key's
     /// length at least.
+    #[inline(always)]
     pub(super) unsafe fn write(address: usize, key: &[u8], value: u64, heat: u16) {
         // SAFETY: as the caller promises.
         let leaf = unsafe { Leaf::at(address) };

@@ -290,6 +290,15 @@ impl StoredLink {
         base.start + (self.0 - DIRECT) as usize
     }
 
+    /// An address in the first line, and one in the last, of the leaf of a key of eight bytes, or
+    /// of the pack, to which it leads. The same sum for both, so that no branch has to tell them
+    /// apart: the tag lies within the first word of a leaf, and within the only line of a pack.
+    #[inline(always)]
+    pub fn record_lines<R>(self, base: Base<R>) -> [usize; 2] {
+        let first = base.start + self.0 as usize;
+        [first, first + 15]
+    }
+
     /// The target's address.
     #[inline(always)]
     pub fn address<R>(self, base: Base<R>) -> usize {
@@ -427,6 +436,14 @@ impl<'g> InnerLink<'g> {
         unsafe { &*std::ptr::with_exposed_provenance::<Versioned<_>>(address) }
     }
 
+    /// The target, a node of 256 to which a link without a prefix leads.
+    #[inline(always)]
+    pub(super) fn direct_node<R: Reach>(self, base: Base<R>) -> &'g Node<R> {
+        let address = self.direct_address(base);
+        // SAFETY: as for `node`.
+        unsafe { &*std::ptr::with_exposed_provenance::<Versioned<_>>(address) }
+    }
+
     /// Starts an optimistic read of the target.
     ///
     /// # Errors
@@ -440,6 +457,8 @@ impl<'g> InnerLink<'g> {
 #[cfg(test)]
 mod tests {
     use std::sync::atomic::AtomicU32;
+
+    use timberline_tier::hint::LINE;
 
     use super::super::reach::Near;
     use super::*;
@@ -483,8 +502,13 @@ mod tests {
                 near.store(link);
                 assert_eq!(near.load(), link);
             }
-            for address in [address, address + 8, address + 24] {
+            let line = |address: usize| address / LINE;
+            let pack = StoredLink::to_pack(base, address).record_lines(base);
+            assert_eq!(pack.map(line), [line(address); 2]);
+            for address in (address..address + LINE).step_by(8) {
                 let link = StoredLink::to_leaf(base, address);
+                let [first, last] = link.record_lines(base).map(line);
+                assert_eq!([first, last], [line(address), line(address + 23)]);
                 assert!(link.is_record() && link.is_leaf() && !link.is_dense());
                 assert_eq!(link.address(base), address);
                 near.store(link);

@@ -64,6 +64,11 @@ impl<'g, R: Reach> LockedInner<'g, R> {
         new
     }
 
+    /// Unlocks; nothing was changed.
+    pub(super) fn unlock_unchanged(self) {
+        self.held.unchanged();
+    }
+
     /// The link to it.
     #[inline(always)]
     pub(super) fn link(&self) -> InnerLink<'g> {
@@ -85,15 +90,19 @@ impl<'g, R: Reach> LockedInner<'g, R> {
     }
 
     /// The child at a position.
+    #[inline(always)]
     pub(super) fn at(&self, at: Position) -> StoredLink {
-        self.get(self.kind(), at)
+        self.get(self.link.kind(), at)
     }
 
     /// Links a new node at a free position. There is room.
     #[inline(always)]
     pub fn insert(&self, at: Position, new: impl Linkable) -> Link<'g> {
         let child = new.keep();
-        self.put(at, child);
+        match (self.link.kind(), at.checked_sub(1)) {
+            (Kind::N256, Some(byte)) => self.put_wide(byte as u8, child),
+            _ => self.put(at, child),
+        }
         // SAFETY: it is complete, and linked.
         unsafe { child.alive() }
     }
@@ -152,6 +161,15 @@ impl<'g, R: Reach> LockedInner<'g, R> {
             Kind::N48 => in_words(&self.layout::<Node48<R>>().prefix),
             Kind::N256 => in_words(&self.layout::<Node256<R>>().prefix),
         }
+    }
+
+    /// Adds the entry for a byte to a node of 256.
+    #[inline(always)]
+    fn put_wide(&self, byte: u8, link: StoredLink) {
+        debug_assert!(self.at(1 + Position::from(byte)).is_none());
+        self.layout::<Node256<R>>().links[usize::from(byte)].store(link);
+        let meta = self.meta.load(Relaxed);
+        self.meta.store(meta + 1, Relaxed);
     }
 
     /// Adds an entry at a free position. There is room.

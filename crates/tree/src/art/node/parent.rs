@@ -11,6 +11,7 @@ use timberline_sync::{Exclusive, Restart, Snapshot, Versioned};
 
 use super::body::Position;
 use super::dense::LockedDense;
+use super::direct::Entry;
 use super::fresh::{FreshInner, Linkable};
 use super::inner::Inner;
 use super::link::{Base, Link, StoredLink};
@@ -70,6 +71,8 @@ pub enum Parent<'g, R> {
     Root(Snapshot<'g, Top>),
     /// The entry of an inner node at this position.
     Node(Inner<'g, R>, Position),
+    /// An entry that was read without a version, and led to no inner node.
+    Entry(Entry<'g, R>),
 }
 
 impl<R> Clone for Parent<'_, R> {
@@ -85,14 +88,29 @@ impl<'g, R: Reach> Parent<'g, R> {
     ///
     /// # Errors
     /// The parent changed, or a writer holds the lock.
+    #[inline(always)]
     pub fn upgrade(self) -> Result<LockedParent<'g, R>, Restart> {
         Ok(match self {
             Parent::Root(root) => LockedParent::Root(root.upgrade()?),
             Parent::Node(inner, at) => LockedParent::Node(inner.upgrade()?, at),
+            Parent::Entry(entry) => {
+                let (held, at) = entry.lock()?;
+                LockedParent::Node(held, at)
+            }
         })
     }
 
-    /// Validates the version.
+    /// The node's address, if it is not the root pointer.
+    #[inline(always)]
+    pub fn address(&self) -> Option<usize> {
+        match self {
+            Parent::Root(_) => None,
+            Parent::Node(inner, _) => Some(inner.address()),
+            Parent::Entry(entry) => Some(entry.address()),
+        }
+    }
+
+    /// Validates the version, if it was read at one.
     ///
     /// # Errors
     /// The parent changed.
@@ -101,6 +119,7 @@ impl<'g, R: Reach> Parent<'g, R> {
         match self {
             Parent::Root(root) => root.validate(),
             Parent::Node(inner, _) => inner.validate(),
+            Parent::Entry(_) => Ok(()),
         }
     }
 }
@@ -139,9 +158,13 @@ impl<'g, R: Reach> LockedParent<'g, R> {
         unsafe { link.alive() }
     }
 
-    /// Stores the first link of an empty tree.
+    /// Stores a link where there is none; a node has room for it.
+    #[inline(always)]
     pub fn hang(self, new: impl Linkable) -> Link<'g> {
-        self.swap(StoredLink::NONE, new)
+        match self {
+            LockedParent::Root(_) => self.swap(StoredLink::NONE, new),
+            LockedParent::Node(node, at) => node.insert(at, new),
+        }
     }
 
     /// Inserts a new inner node above the present child, which becomes its child at position `at`.
