@@ -31,8 +31,8 @@ impl Inner {
         Ok(None)
     }
 
-    /// What `read` makes of a key's value, if it is in memory or there is none, and the index is not
-    /// in slow memory; otherwise [`find`](Self::find) has to be asked.
+    /// What `read` makes of a key's value, if it is in memory or there is none, and the index is
+    /// not in slow memory; otherwise [`find`](Self::find) has to be asked.
     pub fn find_now<T>(&self, key: &[u8], read: impl FnOnce(&[u8]) -> T) -> Poll<Option<T>> {
         if self.index.is_tiered() {
             return Poll::Pending;
