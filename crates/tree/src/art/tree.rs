@@ -71,9 +71,9 @@ impl<M: Memory, R: Reach> Tree<M, R> {
     /// The tier of a parent; the root pointer counts as fast.
     #[inline(always)]
     pub fn tier_of_parent(&self, parent: &Parent<'_, R>) -> TierId {
-        parent.address().map_or(TierId::FAST, |address| {
-            self.store.arenas().tier_of(address)
-        })
+        parent
+            .address()
+            .map_or(TierId::FAST, |address| self.store.arenas().tier_of(address))
     }
 
     /// Starts to read an inner node, and validates its parent.
