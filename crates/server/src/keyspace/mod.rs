@@ -409,7 +409,7 @@ impl Changes<'_> {
         {
             self.remove_entry(key, &Entry::new(old));
         }
-        if expires.is_some() {
+        if expires.is_some() || self.keyspace.pool.is_some() {
             self.put(key, &Entry::encode(Kind::String, expires, &[value]));
         } else {
             self.batch
