@@ -78,7 +78,7 @@ fn strings_are_those_of_a_server_alone() {
             "EXEC",
             "-CROSSSLOT Keys in request don't hash to the same slot\r\n",
         ),
-        ("DISCARD", "+OK\r\n"),
+        ("DISCARD", "-ERR DISCARD without MULTI\r\n"),
         ("EXISTS a", ":0\r\n"),
     ] {
         assert_eq!(client.says(line), reply, "{line}");
@@ -280,6 +280,14 @@ fn moving_slots_loses_nothing() {
     let mut other = nodes[1].client();
     let line = format!("CLUSTER MIGRATESLOTS SLOTSRANGE 7 7 NODE {}", ids[0]);
     assert_eq!(other.says(&line), "-ERR slot 7 is not this node's\r\n");
+    // A transaction whose slots have moved ends.
+    let mut client = nodes[0].client();
+    assert_eq!(client.says("MULTI"), "+OK\r\n");
+    assert_eq!(client.says("INCR a"), "+QUEUED\r\n");
+    let line = format!("CLUSTER MIGRATESLOTS SLOTSRANGE 0 16383 NODE {}", ids[1]);
+    assert_eq!(refused(&line), "+OK\r\n");
+    assert!(client.says("EXEC").starts_with("-MOVED"));
+    assert_eq!(client.says("PING"), "+PONG\r\n");
 }
 
 /// Who leaves gives its slots to the others; who comes back has what it had, alone too.

@@ -121,7 +121,13 @@ pub(crate) async fn dispatch(
     let _held = match held {
         Ok(held) => held,
         Err(refused) => {
-            session.transaction_failed();
+            // As in Redis: EXEC ends the transaction, whatever becomes of it.
+            if command.name == "exec" {
+                session.transaction = None;
+                end_watches(shared, session);
+            } else {
+                session.transaction_failed();
+            }
             return out.error(&refused);
         }
     };
