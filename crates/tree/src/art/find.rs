@@ -13,7 +13,7 @@
 
 use timberline_sync::epoch::Pinned;
 use timberline_sync::{Restart, Snapshot};
-use timberline_tier::Memory;
+use timberline_tier::{Memory, hint};
 
 use super::node::{
     DENSE_DEPTH, DenseLeaf, Direct, Inner, Leaf, Link, Pack, PackedRecords, Parent, Reach,
@@ -87,6 +87,22 @@ impl Passed {
             level: self.nodes.min(u8::MAX.into()) as u8,
         })
     }
+
+    /// The end of a path at a node's entry, which is for the last of the key's first bytes, so
+    /// many; 0: there is none.
+    #[inline(always)]
+    fn end_in<'t, R: Reach>(
+        self,
+        node: Inner<'t, R>,
+        key: &[u8],
+        below: usize,
+        leaf: Option<Leaf<'t>>,
+    ) -> Miss<'t, R> {
+        match below.checked_sub(1) {
+            None => Miss::Elsewhere,
+            Some(last) => self.end(Parent::Node(node, position(key, last)), leaf),
+        }
+    }
 }
 
 /// The place of a key's record, if there is one.
@@ -102,9 +118,10 @@ impl<M: Memory, R: Reach> Tree<M, R> {
     /// Passes the place of a key's record to `end`, after one descent, where the CPU prefetches by
     /// itself. `end` is compiled into each exit, or what it gets would be built in memory. Callers
     /// retry out of line, so that the first attempt is no loop: in a loop, the compiler would
-    /// compute what packs and dense leaves need of the key on the way to every leaf.
+    /// compute what packs and dense leaves need of the key on the way to every leaf. With `WRITES`,
+    /// a dense leaf's value is asked for together with its header.
     #[inline(always)]
-    pub fn find<'g, B: AsRef<[u8]> + ?Sized, T>(
+    pub fn find<'g, const WRITES: bool, B: AsRef<[u8]> + ?Sized, T>(
         &'g self,
         key: &B,
         pinned: Pinned<'g>,
@@ -113,17 +130,17 @@ impl<M: Memory, R: Reach> Tree<M, R> {
         let (parent, link) = self.root.read::<R>(pinned)?;
         let way = Passed::default();
         if let Some(direct) = link.direct() {
-            return self.dive(direct, way, key, end);
+            return self.dive::<WRITES, _, _>(direct, way, key, end);
         }
         match self.enter_top(link, key.as_ref(), parent)? {
-            Top::Inner(node) => self.find_below::<true, T>(node, way, key.as_ref(), end),
+            Top::Inner(node) => self.find_below::<true, WRITES, T>(node, way, key.as_ref(), end),
             Top::End(found) => Ok(end(found)),
         }
     }
 
     /// The same from a node on of which no version is needed.
     #[inline(always)]
-    fn dive<'g, B: AsRef<[u8]> + ?Sized, T>(
+    fn dive<'g, const WRITES: bool, B: AsRef<[u8]> + ?Sized, T>(
         &'g self,
         mut direct: Direct<'g>,
         mut way: Passed,
@@ -134,7 +151,6 @@ impl<M: Memory, R: Reach> Tree<M, R> {
         while let Some(&byte) = key.get(way.depth) {
             self.charge_direct(direct, byte);
             let link = direct.child(base, byte);
-            let above = || Parent::Entry(direct.place(base, byte, link));
             if let Some(next) = link.direct() {
                 direct = next;
                 way = way.and_below(way.depth + 1, false);
@@ -142,8 +158,13 @@ impl<M: Memory, R: Reach> Tree<M, R> {
             }
             let below = way.and_below(way.depth + 1, false);
             if let Some(leaf) = link.leaf(base) {
-                let found = self.arrive(leaf, key);
-                return Ok(end(found.ok_or_else(|| below.end(above(), Some(leaf)))));
+                return Ok(end(match self.arrive(leaf, key) {
+                    Some(cursor) => Ok(cursor),
+                    None => {
+                        let place = direct.place(base, byte, link);
+                        Err(below.end(Parent::Entry(place), Some(leaf)))
+                    }
+                }));
             }
             if link.is_full()
                 && below.depth == DENSE_DEPTH
@@ -156,33 +177,61 @@ impl<M: Memory, R: Reach> Tree<M, R> {
                 return Ok(end(Ok(Cursor::InDense(dense, at, Some(value)))));
             }
             if let Some(shared) = link.shared(base) {
+                if WRITES && let (Some(dense), Some(&at)) = (link.dense(base), key.last()) {
+                    hint::prefetch_lines(dense.address() + value_offset(at), 1);
+                }
                 return self.look_in(shared, key, || Ok(())).map(end);
             }
             if link.is_none() {
-                return Ok(end(Err(below.end(above(), None))));
+                let place = direct.place(base, byte, link);
+                return Ok(end(Err(below.end(Parent::Entry(place), None))));
             }
-            break;
+            let Passed {
+                depth,
+                nodes,
+                trusts,
+            } = way;
+            let found = self.find_with_versions(direct, (byte, link), depth, nodes, trusts, asked);
+            return found.map(end);
         }
-        self.find_above(direct, way, asked, end)
+        let node = self.enter_direct(direct)?;
+        self.find_below::<false, WRITES, _>(node, way, key, end)
     }
 
-    /// The same from there with versions down to the end, if the next node needs one, which takes
-    /// this one's.
+    /// The same below a node without a prefix, whose entry for a byte led to one that needs
+    /// versions, this one's too, down to the end. (What was passed comes in parts, and `end` does
+    /// not, or callers would have both in memory on all other ways, too: stores of a search that
+    /// waits for memory keep the next one waiting.)
     #[inline(never)]
-    fn find_above<'g, B: AsRef<[u8]> + ?Sized, T>(
+    fn find_with_versions<'g, B: AsRef<[u8]> + ?Sized>(
         &'g self,
         direct: Direct<'g>,
-        way: Passed,
+        (byte, link): (u8, Link<'g>),
+        depth: usize,
+        nodes: usize,
+        trusts: bool,
         key: &B,
-        end: impl FnOnce(Found<'g, R>) -> T,
-    ) -> Result<T, Restart> {
-        let node = self.enter_direct(direct)?;
-        self.find_below::<false, _>(node, way, key.as_ref(), end)
+    ) -> Result<Found<'g, R>, Restart> {
+        let way = Passed {
+            depth,
+            nodes,
+            trusts,
+        };
+        let parent = direct.inner().read::<R>(self.base)?;
+        // Again, as of this version. Its own prefix lies above, whatever it is by now.
+        let is_there = direct.child(self.base, byte) == link;
+        let (true, Some(below)) = (is_there, link.inner()) else {
+            return Err(Restart);
+        };
+        let node = below.read(self.base)?;
+        parent.validate()?;
+        let way = way.and_below(way.depth + 1, false);
+        self.find_below::<false, false, _>(node, way, key.as_ref(), |found| found)
     }
 
     /// The same from a node on, with versions, or with `DIVES` as far as they are needed.
     #[inline(always)]
-    fn find_below<'g, const DIVES: bool, T>(
+    fn find_below<'g, const DIVES: bool, const WRITES: bool, T>(
         &'g self,
         mut node: Inner<'g, R>,
         mut way: Passed,
@@ -194,19 +243,17 @@ impl<M: Memory, R: Reach> Tree<M, R> {
             self.charge_node(node.link(), key, way.depth);
             let (child, below, trusts) = node.child_for(key, way.depth)?;
             way = way.and_below(below, trusts);
-            let absent = |leaf| match below {
-                0 => Miss::Elsewhere,
-                _ => way.end(Parent::Node(node, position(key, below - 1)), leaf),
-            };
             if child.is_none() {
-                return Ok(end(Err(absent(None))));
+                return Ok(end(Err(way.end_in(node, key, below, None))));
             }
             if DIVES && let Some(direct) = child.direct() {
-                return self.dive(direct, way, key, end);
+                return self.dive::<WRITES, _, _>(direct, way, key, end);
             }
             if let Some(leaf) = child.leaf(base) {
-                let found = self.arrive(leaf, key);
-                return Ok(end(found.ok_or_else(|| absent(Some(leaf)))));
+                return Ok(end(match self.arrive(leaf, key) {
+                    Some(cursor) => Ok(cursor),
+                    None => Err(way.end_in(node, key, below, Some(leaf))),
+                }));
             }
             if let Some(shared) = child.shared(base) {
                 return self.look_in(shared, key, || node.validate()).map(end);

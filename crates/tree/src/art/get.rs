@@ -46,7 +46,7 @@ impl<M: Memory, R: Reach> Tree<M, R> {
     pub fn get<T>(&self, key: impl AsRef<[u8]>, out: impl FnOnce(Loan<'_>) -> T) -> Option<T> {
         let guard = self.store.pin();
         let pinned = self.store.pinned(&guard);
-        let found = self.find(
+        let found = self.find::<false, _, _>(
             &key,
             pinned,
             #[inline(always)]
@@ -64,7 +64,7 @@ impl<M: Memory, R: Reach> Tree<M, R> {
         guard: &'g Guard<'g>,
     ) -> Option<Loan<'g>> {
         let pinned = self.store.pinned(guard);
-        self.retry(|| self.find(key, pinned, |found| self.read(found.ok()?, guard)))
+        self.retry(|| self.find::<false, _, _>(key, pinned, |found| self.read(found.ok()?, guard)))
     }
 
     /// The value of the record at a cursor, which is reported.

@@ -81,7 +81,7 @@ impl<M: Memory, R: Reach> Tree<M, R> {
             let guard = self.store.pin();
             // In place of a record, or in a free slot for it, no node is built.
             let pinned = self.store.pinned(&guard);
-            let there = self.find(
+            let there = self.find::<true, _, _>(
                 asked,
                 pinned,
                 #[inline(always)]

@@ -32,7 +32,7 @@ impl<M: Memory, R: Reach> Tree<M, R> {
             let guard = self.store.pin();
             attempt(|| {
                 let pinned = self.store.pinned(&guard);
-                let before = self.find(
+                let before = self.find::<true, _, _>(
                     asked,
                     pinned,
                     #[inline(always)]
