@@ -2,8 +2,8 @@
 //!
 //! In plain memory, keys are looked up in groups (group prefetching: Chen, Ailamaki, Gibbons,
 //! Mowry, ICDE 2004): one step of all of them, then the next, until each has found its record. A
-//! step reads one node, and prefetches the key's next one. All start from one snapshot of the root.
-//! If a writer interferes, the key is looked up alone.
+//! step reads one node, the first one two, and prefetches the key's next one. All start from one
+//! snapshot of the root. If a writer interferes, the key is looked up alone.
 //!
 //! In emulated memory, or if the value is not in the leaf, each [`Lookup`] takes a step whenever
 //! its prefetch has arrived.

@@ -29,8 +29,9 @@
 use timberline_sync::Restart;
 use timberline_sync::shim::step;
 
+use super::base::Base;
 use super::body::{Node, Position};
-use super::link::{Base, InnerLink, Kind, Link};
+use super::link::{InnerLink, Kind, Link};
 use super::locked_inner::LockedInner;
 use super::reach::Reach;
 

@@ -7,9 +7,10 @@ use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 use timberline_sync::epoch::Pinned;
 use timberline_tier::{Slot, TierId};
 
+use super::base::Base;
 use super::body::{AT_END, Position};
 use super::leaf::LockedLeaf;
-use super::link::{Base, Kind, StoredLink};
+use super::link::{Kind, StoredLink};
 use super::locked_inner::LockedInner;
 use super::reach::Reach;
 use super::{

@@ -23,8 +23,8 @@ use std::marker::PhantomData;
 use std::ops::Deref;
 
 use timberline_sync::{Restart, Versioned};
-use timberline_tier::Arenas;
 
+use super::base::Base;
 use super::body::Node;
 use super::direct::Direct;
 use super::inner::Inner;
@@ -86,40 +86,6 @@ impl Kind {
             2 => Kind::N48,
             _ => Kind::N256,
         }
-    }
-}
-
-/// The address that distances count from, in a tree whose links have this width.
-#[derive(Debug)]
-pub struct Base<R> {
-    start: usize,
-    reach: PhantomData<R>,
-}
-
-impl<R> Clone for Base<R> {
-    #[inline(always)]
-    fn clone(&self) -> Self {
-        *self
-    }
-}
-
-impl<R> Copy for Base<R> {}
-
-impl<R> Base<R> {
-    /// The origin of these arenas.
-    pub fn of(arenas: &Arenas) -> Self {
-        Base::before(arenas.range().start)
-    }
-
-    fn before(start: usize) -> Self {
-        Base {
-            start: start - MOST_ALIGN,
-            reach: PhantomData,
-        }
-    }
-
-    fn distance(self, address: usize) -> u64 {
-        (address - self.start) as u64
     }
 }
 

@@ -9,10 +9,11 @@ use std::sync::atomic::{AtomicU8, AtomicU64, Ordering::Relaxed};
 
 use timberline_sync::{Exclusive, Restart};
 
+use super::base::Base;
 use super::body::{AT_END, Body, HAS_END, KIND, Position, word_at};
 use super::fresh::Linkable;
 use super::layout::{Node3, Node16, Node48, Node256, View};
-use super::link::{Base, InnerLink, Kind, Link, StoredLink};
+use super::link::{InnerLink, Kind, Link, StoredLink};
 use super::reach::Reach;
 use crate::node::retired::Retired;
 

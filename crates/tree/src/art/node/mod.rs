@@ -31,6 +31,7 @@
 //! Every index is clamped, because a torn count may be anything.
 #![allow(unsafe_code)]
 
+mod base;
 mod body;
 mod dense;
 mod direct;
@@ -48,6 +49,7 @@ mod search;
 mod shared;
 mod terminal;
 
+pub use base::Base;
 pub use body::{AT_END, Body, LAST, Position, Step, position};
 pub use dense::{
     DENSE_DEPTH, DENSE_HEAD, DENSE_KEYS, DenseCapacity, DenseLeaf, LockedDense, Records,
@@ -58,7 +60,7 @@ pub use fresh::{Fresh, FreshInner, FreshLeaf, Linkable};
 pub use guess::Guess;
 pub use inner::Inner;
 pub use leaf::{Leaf, leaf_bytes};
-pub use link::{Base, InnerLink, Kind, Link, StoredLink};
+pub use link::{InnerLink, Kind, Link, StoredLink};
 pub use pack::{PACK_BYTES, PACKED, Pack, PackSnapshot, PackedRecords, Record};
 pub use parent::{LockedParent, Parent, Root};
 pub use reach::{Far, Near, Reach};

@@ -9,12 +9,13 @@ use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 use timberline_sync::epoch::Pinned;
 use timberline_sync::{Exclusive, Restart, Snapshot, Versioned};
 
+use super::base::Base;
 use super::body::Position;
 use super::dense::LockedDense;
 use super::direct::Entry;
 use super::fresh::{FreshInner, Linkable};
 use super::inner::Inner;
-use super::link::{Base, Link, StoredLink};
+use super::link::{Link, StoredLink};
 use super::locked_inner::LockedInner;
 use super::reach::Reach;
 use super::terminal::{LockedTerminal, Removed};

@@ -3,9 +3,10 @@
 use std::ops::Deref;
 use std::sync::atomic::AtomicU16;
 
+use super::base::Base;
 use super::dense::{DenseLeaf, LockedDense};
 use super::leaf::{Leaf, LockedLeaf};
-use super::link::{Base, Link, StoredLink};
+use super::link::{Link, StoredLink};
 use super::pack::{LockedPack, PACK_BYTES, Pack};
 use crate::node::retired::Retired;
 use crate::value::{Loan, RetiredValue};
