@@ -16,20 +16,20 @@ use timberline_sync::{Restart, Snapshot};
 use timberline_tier::{Memory, hint};
 
 use super::node::{
-    DENSE_DEPTH, DenseLeaf, Direct, Inner, Leaf, Link, Pack, PackedRecords, Parent, Reach,
+    DENSE_DEPTH, DenseLeaf, Direct, Inner, Leaf, Link, Pack, PackedRecords, Parent, Reach, Records,
     Terminal, leaf_bytes, number, position, value_offset,
 };
 use super::tree::Tree;
 
-/// The place of a key's record, present or not.
+/// The place of a key's record.
 #[derive(Clone, Copy)]
 pub enum Cursor<'t> {
     /// In this leaf.
     Leaf(Leaf<'t>),
     /// In this pack, with this value.
     InPack(Pack<'t>, u64),
-    /// At this place of a dense leaf; the value if it is there.
-    InDense(DenseLeaf<'t>, u8, Option<u64>),
+    /// At this place of a dense leaf, with this value.
+    InDense(DenseLeaf<'t>, u8, u64),
 }
 
 /// The end of a key's path at which its record was not: no link, or one to a leaf of another key.
@@ -49,6 +49,8 @@ pub enum Miss<'t, R> {
     At(End<'t, R>),
     /// In this pack, at this version, if that takes it.
     Pack(Pack<'t>, Snapshot<'t, PackedRecords>),
+    /// At this place of a dense leaf, at this version, if that has room.
+    DenseLeaf(DenseLeaf<'t>, u8, Snapshot<'t, Records>),
     /// Finding that takes a second descent.
     Elsewhere,
 }
@@ -174,7 +176,7 @@ impl<M: Memory, R: Reach> Tree<M, R> {
                 let value = dense.address() + value_offset(at);
                 self.memory().charge_access(value, size_of::<u64>());
                 let value = dense.value_at(at).word();
-                return Ok(end(Ok(Cursor::InDense(dense, at, Some(value)))));
+                return Ok(end(Ok(Cursor::InDense(dense, at, value))));
             }
             if let Some(shared) = link.shared(base) {
                 if WRITES && let (Some(dense), Some(&at)) = (link.dense(base), key.last()) {
@@ -361,7 +363,10 @@ impl<M: Memory, R: Reach> Tree<M, R> {
                         records.get(at)
                     },
                 )?;
-                Ok(Ok(Cursor::InDense(dense, at, value)))
+                Ok(match value {
+                    Some(value) => Ok(Cursor::InDense(dense, at, value)),
+                    None => Err(Miss::DenseLeaf(dense, at, records)),
+                })
             }
         }
     }

@@ -73,7 +73,7 @@ impl<M: Memory, R: Reach> Tree<M, R> {
         let (terminal, value) = match cursor {
             Cursor::Leaf(leaf) => (Terminal::Leaf(leaf), leaf.value()),
             Cursor::InPack(pack, word) => (Terminal::Pack(pack), pack.lend(word)),
-            Cursor::InDense(dense, _, word) => (Terminal::DenseLeaf(dense), dense.lend(word?)),
+            Cursor::InDense(dense, _, word) => (Terminal::DenseLeaf(dense), dense.lend(word)),
         };
         caller.with_guard(&self.store, |guard| {
             self.note(terminal, Access::Reuse, guard)

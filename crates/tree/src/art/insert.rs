@@ -92,14 +92,18 @@ impl<M: Memory, R: Reach> Tree<M, R> {
                         before.map(Some).map_err(Abort::from)
                     }
                     Ok(Cursor::InDense(dense, at, _)) => {
-                        let before = self.change_in_dense(dense, at, true, change, &guard);
-                        before.map_err(Abort::from)
+                        let before = self.change_in_dense(dense, at, change, &guard);
+                        before.map(Some).map_err(Abort::from)
                     }
                     Err(Miss::At(end)) => {
                         self.insert_at(&mut Insert::new(asked.as_ref(), change), end, &guard)
                     }
                     Err(Miss::Pack(pack, seen)) => {
                         self.put_in(&mut Insert::new(key, change), pack, seen, &guard)
+                    }
+                    Err(Miss::DenseLeaf(dense, at, seen)) => {
+                        let insert = &mut Insert::new(key, change);
+                        self.put_in_dense(insert, (dense, seen), at, &guard)
                     }
                     Err(Miss::Elsewhere) => Err(Abort::Restart),
                 },
@@ -288,10 +292,15 @@ impl<M: Memory, R: Reach> Tree<M, R> {
         self.visit_dense(dense, at);
         let seen = dense.read()?;
         site.parent.validate()?;
-        if seen.get(|records| records.get(at).is_none() && records.is_full())? {
+        let (is_there, is_full) = seen.get(|it| (it.get(at).is_some(), it.is_full()))?;
+        if is_there {
+            let before = self.change_in_dense(dense, at, insert.change, site.guard)?;
+            return Ok(Some(before));
+        }
+        if is_full {
             return self.widen(insert, site, (dense, seen), at);
         }
-        Ok(self.change_in_dense(dense, at, true, insert.change, site.guard)?)
+        self.put_in_dense(insert, (dense, seen), at, site.guard)
     }
 
     /// The path ends at a node with records of other keys.

@@ -215,12 +215,56 @@ impl<M: Memory, R: Reach> Tree<M, R> {
             heat,
             |dense| {
                 for &(key, value) in full.held.iter().chain([&new]) {
-                    dense.set(key as u8, value);
+                    dense.insert(key as u8, value);
                 }
             },
         );
         self.swap(parent, LockedTerminal::Pack(locked), dense, site.guard);
         Ok(None)
+    }
+
+    /// Inserts a record that is absent into a dense leaf as it was seen, if that has room.
+    #[inline(always)]
+    pub(super) fn put_in_dense<C: Change>(
+        &self,
+        insert: &mut Insert<'_, C>,
+        (dense, seen): (DenseLeaf<'_>, Snapshot<'_, Records>),
+        at: u8,
+        guard: &Guard,
+    ) -> Put<'static> {
+        if seen.get(Records::is_full)? {
+            return Err(Abort::Restart);
+        }
+        let locked = LockedShared::upgrade(seen)?;
+        locked.insert(at, insert.made());
+        let has_all = locked.has_all();
+        drop(locked);
+        self.store.count(1);
+        self.note(Terminal::DenseLeaf(dense), Access::Insert, guard);
+        if has_all {
+            self.tell_full(dense, guard);
+        }
+        Ok(None)
+    }
+
+    /// Lets the link to a dense leaf tell that it has all its records, if it does.
+    #[cold]
+    fn tell_full(&self, dense: DenseLeaf<'_>, guard: &Guard) {
+        self.retry(|| {
+            let Some((parent, found)) = self.parent_of(dense.least(), guard)? else {
+                return Ok(());
+            };
+            if found.address() != dense.address() {
+                return Ok(());
+            }
+            let held = parent.upgrade()?;
+            let dense = dense.lock()?;
+            if dense.has_all() {
+                held.tell_full(&dense, self.base, true);
+            }
+            dense.unlock(false);
+            Ok(())
+        });
     }
 
     /// Replaces a full dense leaf by a larger one, with a new record at a place.
@@ -239,7 +283,7 @@ impl<M: Memory, R: Reach> Tree<M, R> {
         let (heat, value) = (dense.heat().load(Relaxed), insert.made());
         let larger = Fresh::dense(slot, self.base, dense.least(), capacity, heat, |larger| {
             larger.take_over(&locked);
-            larger.set(at, value);
+            larger.insert(at, value);
         });
         self.swap(
             parent,

@@ -1,5 +1,4 @@
-//! Changes a record's value, in a leaf, a pack or a dense leaf. In a dense leaf it can also insert
-//! a record.
+//! Changes a record's value, in a leaf, a pack or a dense leaf.
 
 use std::sync::atomic::AtomicU64;
 use std::sync::atomic::Ordering::{Relaxed, Release};
@@ -10,7 +9,7 @@ use timberline_sync::epoch::Guard;
 use timberline_tier::Memory;
 
 use super::find::Cursor;
-use super::node::{DenseLeaf, Leaf, LockedDense, Pack, Reach, Shared, Terminal, number};
+use super::node::{DenseLeaf, Leaf, Pack, Reach, Shared, Terminal, number};
 use super::tree::Tree;
 use crate::abort::{Abort, attempt};
 use crate::error::Refused;
@@ -37,15 +36,15 @@ impl<M: Memory, R: Reach> Tree<M, R> {
                     pinned,
                     #[inline(always)]
                     |found| match found {
-                        Err(_) | Ok(Cursor::InDense(_, _, None)) => Ok(None),
+                        Err(_) => Ok(None),
                         Ok(Cursor::Leaf(leaf)) => self.change(leaf, change, &guard).map(Some),
                         Ok(Cursor::InPack(pack, _)) => {
                             let before = self.change_in_pack(pack, key, change, &guard)?;
                             Ok(Some(before))
                         }
                         Ok(Cursor::InDense(dense, at, _)) => {
-                            let before = self.change_in_dense(dense, at, false, change, &guard)?;
-                            Ok(before)
+                            let before = self.change_in_dense(dense, at, change, &guard)?;
+                            Ok(Some(before))
                         }
                     },
                 )??;
@@ -106,76 +105,26 @@ impl<M: Memory, R: Reach> Tree<M, R> {
         Ok(before)
     }
 
-    /// The same for a position in a dense leaf. An absent record is inserted only if `may_insert`.
+    /// The same for a record that was just found in a dense leaf.
     #[inline(always)]
     pub fn change_in_dense<'g, C: Change>(
         &self,
         dense: DenseLeaf<'g>,
         at: u8,
-        may_insert: bool,
         change: &mut C,
         guard: &Guard,
-    ) -> Result<Option<Loan<'g>>, Restart> {
+    ) -> Result<Loan<'g>, Restart> {
         let held = dense.lock()?;
         let Some(place) = held.place(at) else {
-            return self.insert_in_dense(held, at, may_insert, change, guard);
+            held.unlock(false);
+            return Err(Restart);
         };
         let (before, changed) = replace(dense, place, change);
         held.unlock(changed);
         if changed {
             self.note(Terminal::DenseLeaf(dense), Access::Reuse, guard);
         }
-        Ok(Some(before))
-    }
-
-    /// Inserts a record into a locked dense leaf, if `change` returns a value and there is room.
-    fn insert_in_dense<'g, C: Change>(
-        &self,
-        held: LockedDense<'g>,
-        at: u8,
-        may_insert: bool,
-        change: &mut C,
-        guard: &Guard,
-    ) -> Result<Option<Loan<'g>>, Restart> {
-        let dense = held.node();
-        if may_insert && held.is_full() {
-            held.unlock(false);
-            return Err(Restart);
-        }
-        match may_insert.then(|| change.change(None)).flatten() {
-            None => held.unlock(false),
-            Some(value) => {
-                held.set(at, value);
-                let has_all = held.has_all();
-                drop(held);
-                self.store.count(1);
-                self.note(Terminal::DenseLeaf(dense), Access::Insert, guard);
-                if has_all {
-                    self.tell_full(dense, guard);
-                }
-            }
-        }
-        Ok(None)
-    }
-
-    /// Lets the link to a dense leaf tell that it has all its records, if it does.
-    #[cold]
-    fn tell_full(&self, dense: DenseLeaf<'_>, guard: &Guard) {
-        self.retry(|| {
-            let Some((parent, found)) = self.parent_of(dense.least(), guard)? else {
-                return Ok(());
-            };
-            if found.address() != dense.address() {
-                return Ok(());
-            }
-            let held = parent.upgrade()?;
-            let dense = dense.lock()?;
-            if dense.has_all() {
-                held.tell_full(&dense, self.base, true);
-            }
-            dense.unlock(false);
-            Ok(())
-        });
+        Ok(before)
     }
 }
 

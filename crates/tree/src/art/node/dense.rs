@@ -331,21 +331,28 @@ impl LockedDense<'_> {
         self.cell(at)
     }
 
-    /// Inserts or replaces a record, for which there is a slot.
-    pub fn set(&self, at: u8, value: u64) {
+    /// Inserts a record that is absent, and for which there is room.
+    #[inline(always)]
+    pub fn insert(&self, at: u8, value: u64) {
+        let (values, count) = (self.values(), self.count());
+        if let Some(place) = values.get(usize::from(at))
+            && values.len() == DENSE_KEYS
+        {
+            place.store(value, Relaxed);
+        } else {
+            self.squeeze_in(at, value);
+        }
         let there = &self.there[usize::from(at) / 64];
-        let (bits, bit) = (there.load(Relaxed), 1 << (at % 64));
-        let values = self.values();
-        let index = self.index(values.len(), at);
-        if bits & bit == 0 {
-            let count = self.count();
-            if values.len() < DENSE_KEYS {
-                for from in (index..count).rev() {
-                    values[from + 1].store(values[from].load(Relaxed), Relaxed);
-                }
-            }
-            there.store(bits | bit, Relaxed);
-            self.count.store(count as u16 + 1, Relaxed);
+        there.store(there.load(Relaxed) | 1 << (at % 64), Relaxed);
+        self.count.store(count as u16 + 1, Relaxed);
+    }
+
+    /// Writes a value between those of the records before and behind.
+    #[inline(never)]
+    fn squeeze_in(&self, at: u8, value: u64) {
+        let (values, index) = (self.values(), self.rank(at));
+        for from in (index..self.count()).rev() {
+            values[from + 1].store(values[from].load(Relaxed), Relaxed);
         }
         values[index].store(value, Relaxed);
     }
@@ -366,7 +373,7 @@ impl LockedDense<'_> {
 
     /// Adds all records of another dense leaf; there is capacity for them.
     pub fn take_over(&self, other: &Records) {
-        other.each(|at, value| self.set(at, value));
+        other.each(|at, value| self.insert(at, value));
     }
 }
 
@@ -395,8 +402,7 @@ mod tests {
             // SAFETY: the test has it alone.
             let locked = unsafe { dense.write(b"timber\0x", capacity, 3) };
             for at in [255, 64, 0, 63, 7] {
-                locked.set(at, u64::from(at) + 1);
-                locked.set(at, u64::from(at) + 2);
+                locked.insert(at, u64::from(at) + 2);
             }
             assert_eq!(locked.count(), 5);
             locked.remove(63);
@@ -439,7 +445,7 @@ mod tests {
         let locked = unsafe { dense_of(&small).write(&[0; 8], DenseCapacity::LEAST, 0) };
         for at in 0..24 {
             assert!(!locked.is_full());
-            locked.set(10 * at, u64::from(at));
+            locked.insert(10 * at, u64::from(at));
         }
         assert!(locked.is_full() && !locked.has_all());
         let capacity = DenseCapacity::LEAST.larger();
