@@ -1,11 +1,14 @@
 //! The store for threads that wait.
 
+use std::io::{self, Read, Write};
 use std::path::Path;
 
 use timberline_io::wait_for;
 use timberline_tree::KeyRange;
 
-use crate::{Batch, Copied, Error, Expiry, KeyValue, Scan, Snapshot, Store};
+use crate::{
+    Batch, Copied, Error, Expiry, KeyValue, Scan, Snapshot, Store, ValueReader, ValueWriter,
+};
 
 /// A store's operations for threads that wait for them ([`Store::blocking`]).
 ///
@@ -49,6 +52,17 @@ impl Blocking<'_> {
     /// As [`Store::put_expiring`].
     pub fn put_expiring(self, key: &[u8], value: &[u8], expiry: Expiry) -> Result<(), Error> {
         wait_for(self.0.put_expiring(key, value, expiry))
+    }
+
+    /// As [`Store::writer`].
+    pub fn writer(self, key: &[u8], expiry: Expiry) -> BlockingWriter {
+        BlockingWriter(self.0.writer(key, expiry))
+    }
+
+    /// As [`Store::reader`].
+    pub fn reader(self, key: &[u8]) -> Result<Option<BlockingReader>, Error> {
+        let reader = wait_for(self.0.reader(key))?;
+        Ok(reader.map(BlockingReader::new))
     }
 
     /// As [`Store::set_expiry`].
@@ -119,6 +133,12 @@ impl BlockingSnapshot<'_> {
         wait_for(self.0.get(key))
     }
 
+    /// As [`Snapshot::reader`].
+    pub fn reader(self, key: &[u8]) -> Result<Option<BlockingReader>, Error> {
+        let reader = wait_for(self.0.reader(key))?;
+        Ok(reader.map(BlockingReader::new))
+    }
+
     /// As [`Snapshot::range`].
     pub fn range(self, bounds: impl KeyRange<[u8]>) -> Records {
         Records(self.0.range(bounds))
@@ -127,6 +147,79 @@ impl BlockingSnapshot<'_> {
     /// As [`Snapshot::prefix`].
     pub fn prefix(self, prefix: &[u8]) -> Records {
         Records(self.0.prefix(prefix))
+    }
+}
+
+/// A [`ValueWriter`] for threads that wait. Errors of the store are inside of those that it
+/// returns as [`Write`].
+pub struct BlockingWriter(ValueWriter);
+
+impl BlockingWriter {
+    /// As [`ValueWriter::commit`].
+    pub fn commit(self) -> Result<(), Error> {
+        wait_for(self.0.commit())
+    }
+}
+
+impl Write for BlockingWriter {
+    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+        let written = wait_for(self.0.write(bytes));
+        written.map_err(io::Error::other)?;
+        Ok(bytes.len())
+    }
+
+    /// Does nothing: nothing is there before [`commit`](Self::commit).
+    fn flush(&mut self) -> io::Result<()> {
+        Ok(())
+    }
+}
+
+/// A [`ValueReader`] for threads that wait, from the value's start on. It reads one piece at a
+/// time. Errors of the store are inside of those that it returns as [`Read`].
+pub struct BlockingReader {
+    reader: ValueReader,
+    /// A piece, and how much of it was returned.
+    piece: Vec<u8>,
+    passed: usize,
+}
+
+impl BlockingReader {
+    fn new(reader: ValueReader) -> BlockingReader {
+        BlockingReader {
+            reader,
+            piece: Vec::new(),
+            passed: 0,
+        }
+    }
+
+    /// As [`ValueReader::len`].
+    pub fn len(&self) -> u64 {
+        self.reader.len()
+    }
+
+    /// As [`ValueReader::is_empty`].
+    pub fn is_empty(&self) -> bool {
+        self.reader.is_empty()
+    }
+
+    /// As [`ValueReader::read_at`].
+    pub fn read_at(&self, offset: u64, buffer: &mut [u8]) -> Result<usize, Error> {
+        wait_for(self.reader.read_at(offset, buffer))
+    }
+}
+
+impl Read for BlockingReader {
+    fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
+        if self.passed == self.piece.len() {
+            self.passed = 0;
+            self.piece.clear();
+            if let Some(piece) = wait_for(self.reader.next()) {
+                self.piece = piece.map_err(io::Error::other)?;
+            }
+        }
+        let bytes = (&self.piece[self.passed..]).read(buffer)?;
+        self.passed += bytes;
+        Ok(bytes)
     }
 }
 

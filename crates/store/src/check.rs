@@ -5,7 +5,8 @@ use std::path::PathBuf;
 
 use crate::cleaning::Records;
 use crate::location::{Location, SegmentId};
-use crate::record::Kind;
+use crate::pieces::Descriptor;
+use crate::record::{Kind, bytes_of};
 use crate::segment::START;
 use crate::store::PENDING;
 use crate::{Error, Store};
@@ -24,7 +25,8 @@ pub struct Check {
 pub struct Damage {
     /// The file.
     pub path: PathBuf,
-    /// Where in the file, in bytes.
+    /// Where in the file, in bytes. For a value of which pieces were lost before the store was
+    /// opened, this is the record that names them.
     pub place: Range<u64>,
     /// The keys whose values are lost, in order; none if all records there were obsolete.
     pub keys: Vec<Vec<u8>>,
@@ -61,20 +63,51 @@ impl Store {
         }
         if !found.is_empty() {
             for (key, word) in self.inner.index.iter().filter(|it| it.1 != PENDING) {
-                let location = Location::from_word(word);
-                let (id, offset) = (location.segment(), location.offset());
-                let behind = found.partition_point(|it| (it.0, it.1.place.start) <= (id, offset));
-                if let Some((of, damage)) = found[..behind].last_mut()
-                    && *of == id
-                    && damage.place.contains(&offset)
-                {
-                    damage.keys.push(key);
+                costs(&mut found, Location::from_word(word), &key);
+            }
+            for value in self.inner.large.all() {
+                for location in value.places() {
+                    costs(&mut found, location, &value.key);
                 }
+            }
+            for (_, damage) in &mut found {
+                damage.keys.sort_unstable();
+                damage.keys.dedup();
+            }
+        }
+        for value in self.inner.large.all().iter().filter(|it| it.is_damaged()) {
+            // Where the piece was, opening has reported. This is where the record is that names it.
+            if let Some(damage) = self.lost(&value.key) {
+                found.push(damage);
             }
         }
         Ok(Check {
             records: count,
             damaged: found.into_iter().map(|it| it.1).collect(),
         })
+    }
+    /// The record of a key whose value has lost pieces.
+    fn lost(&self, key: &[u8]) -> Option<(SegmentId, Damage)> {
+        let location = self.inner.locate(key)?;
+        let segment = self.inner.log.segment(location.segment())?;
+        let bytes = bytes_of(key.len(), Descriptor::BYTES, location.expires()) as u64;
+        let damage = Damage {
+            path: segment.path.clone(),
+            place: location.offset()..location.offset() + bytes,
+            keys: vec![key.to_vec()],
+        };
+        Some((segment.id(), damage))
+    }
+}
+
+/// Notes a key for the damage at this location, if there is one.
+fn costs(found: &mut [(SegmentId, Damage)], location: Location, key: &[u8]) {
+    let (id, offset) = (location.segment(), location.offset());
+    let behind = found.partition_point(|it| (it.0, it.1.place.start) <= (id, offset));
+    if let Some((of, damage)) = found[..behind].last_mut()
+        && *of == id
+        && damage.place.contains(&offset)
+    {
+        damage.keys.push(key.to_vec());
     }
 }

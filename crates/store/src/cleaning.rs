@@ -10,6 +10,7 @@ use timberline_io::SECTOR;
 use crate::Error;
 use crate::location::{GRAIN, Location, SegmentId};
 use crate::log::{Appended, NewRecord};
+use crate::pieces::{Value, piece_of};
 use crate::read::read;
 use crate::record::{HEADER, Kind, Record};
 use crate::segment::{START, Segment};
@@ -150,10 +151,27 @@ impl Inner {
                     goes_on: false,
                     ..records.record()
                 };
+                if let Some(piece) = piece_of(&record) {
+                    match self.large.get(piece.0) {
+                        // A value goes as a whole, unless it is being written.
+                        Some(value) if purpose == Purpose::Evict && self.has_value(&value) => {
+                            self.evict(&value.key, |inner| inner.has_value(&value))
+                                .await?;
+                        }
+                        Some(value) => {
+                            let (number, value) = (piece.1, &*value);
+                            self.relocate_piece(victim, location, record, (value, number))
+                                .await?;
+                        }
+                        None => {}
+                    }
+                    continue;
+                }
                 if purpose == Purpose::Evict && self.locate(record.key) == Some(location) {
                     let bytes = record.bytes() as u64;
                     if bytes > left || !self.is_in_memory(location) {
-                        self.evict(location, record.key).await?;
+                        let counts = |inner: &Inner| inner.locate(record.key) == Some(location);
+                        self.evict(record.key, counts).await?;
                         continue;
                     }
                     left -= bytes;
@@ -185,14 +203,45 @@ impl Inner {
         Ok(())
     }
 
-    /// Deletes a record if it counts. A delete is written, so that no older record of its key comes
-    /// back after a crash.
-    async fn evict(&self, location: Location, key: &[u8]) -> Result<(), Error> {
-        let counts = |inner: &Inner| inner.locate(key) == Some(location);
+    /// Deletes a key if its record or its value counts. A delete is written, so that no older
+    /// record of the key comes back after a crash.
+    async fn evict(&self, key: &[u8], counts: impl Fn(&Inner) -> bool) -> Result<(), Error> {
         // Not until it is on the disk: what is waited for there waits for this.
         let evicted = self.append(&[NewRecord::delete(key)], counts).await?;
         if evicted.is_some() {
             self.log.lock().evicted += 1;
+        }
+        Ok(())
+    }
+
+    /// Whether a value in pieces is the one that its key has.
+    fn has_value(&self, value: &Value) -> bool {
+        self.large
+            .of(&value.key)
+            .is_some_and(|it| it.id == value.id)
+    }
+
+    /// Moves a piece of a value if it counts.
+    async fn relocate_piece(
+        &self,
+        victim: &Segment,
+        location: Location,
+        record: Record<'_>,
+        (value, number): (&Value, u32),
+    ) -> Result<(), Error> {
+        while value.has(number, location) {
+            let placed = |moved: Location| {
+                // Otherwise nobody has the value any more, and what was moved does not count.
+                let counts = self.large.get(value.id).is_some();
+                if counts && value.relocate(number, location, moved) {
+                    self.log.count(None, Some(moved));
+                    victim.kill(location);
+                }
+            };
+            match self.log.append_moved(&record, placed)? {
+                Appended::NotNow(changes) => self.log.wait_for_change(changes).await,
+                Appended::At(()) => break,
+            }
         }
         Ok(())
     }

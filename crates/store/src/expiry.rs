@@ -186,7 +186,18 @@ impl Inner {
             if !wanted(found.expires) {
                 return Ok(false);
             }
-            let entry = NewRecord::put(key, &found.value, expires);
+            let value = match found.location.is_large() {
+                false => None,
+                true => match self.large.of(key) {
+                    Some(value) => Some(value),
+                    None => continue,
+                },
+            };
+            // The pieces stay where they are: what says where is written again.
+            let entry = NewRecord {
+                large: value.as_ref(),
+                ..NewRecord::put(key, &found.value, expires)
+            };
             let is_same = |inner: &Inner| inner.is_current(key, Some(found.location));
             if self.write(&[entry], is_same).await? {
                 return Ok(true);

@@ -1,12 +1,13 @@
 //! Where a record lies, in one word of the index.
 //!
 //! ```text
-//! 63              40 39              16   15      14    13             0
-//! | segment, 24 bits | offset ÷ 8      | expires | fresh | sectors to read |
+//! 63              40 39              16   15      14      13    12             0
+//! | segment, 24 bits | offset ÷ 8      | expires | fresh | large | sectors to read |
 //! ```
 //!
 //! Who has the word knows so whether the record expires: nobody looks for the time of one that does
-//! not. Whether one that does is fresh decides what cleaning keeps of its key.
+//! not. Whether one that does is fresh decides what cleaning keeps of its key. That of a key whose
+//! value is in pieces says that too.
 
 use std::ops::Range;
 
@@ -33,8 +34,10 @@ impl SegmentId {
 const EXPIRES: u64 = 1 << 15;
 /// In that of one that is fresh, too.
 const FRESH: u64 = 1 << 14;
+/// In that of one whose value is in pieces.
+const LARGE: u64 = 1 << 13;
 /// Those for the number of sectors.
-const SECTORS: u64 = FRESH - 1;
+const SECTORS: u64 = LARGE - 1;
 
 /// A record's place.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -58,6 +61,9 @@ impl Location {
         if record.expires() {
             location.0 |= EXPIRES | if record.fresh { FRESH } else { 0 };
         }
+        if record.large {
+            location.0 |= LARGE;
+        }
         location
     }
 
@@ -66,11 +72,17 @@ impl Location {
         Location(word)
     }
 
-    /// The location in a word of version 1, which had two bits more for the sectors, and knew no
-    /// expiry.
-    pub fn from_version_1(word: u64) -> Location {
-        let fits = word & (EXPIRES | FRESH) == 0;
-        Location(if fits { word } else { word & !0xffff })
+    /// The location in a word of this version of the format. Version 1 had three bits more for the
+    /// sectors, and knew no expiry, version 2 had one more, and no value in pieces.
+    pub fn from_version(version: u32, word: u64) -> Location {
+        let (sectors, others) = match version {
+            1 => (0xffff, 0),
+            2 => (FRESH - 1, EXPIRES | FRESH),
+            _ => (SECTORS, EXPIRES | FRESH | LARGE),
+        };
+        let fits = word & sectors <= SECTORS;
+        let known = if fits { SECTORS } else { 0 };
+        Location(word & (!0xffff | others | known))
     }
 
     /// The location as a word to store.
@@ -85,6 +97,11 @@ impl Location {
     /// Whether the record expires.
     pub fn expires(self) -> bool {
         self.0 & EXPIRES != 0
+    }
+
+    /// Whether the record's value is in pieces.
+    pub fn is_large(self) -> bool {
+        self.0 & LARGE != 0
     }
 
     /// Whether the record hides older ones of its key for as long as it is the key's, and what was
@@ -117,12 +134,17 @@ mod tests {
             (SegmentId::LAST.0, MAX_SEGMENT - 32, 32),
             (7, 4096 + 504, 16),
             (7, 8, 1 << 20),
-            (7, 4096, 512 * 0x3fff),
+            (7, 4096, 512 * 0x1fff),
         ] {
             let location = Location::new(SegmentId(segment), offset, bytes);
             let location = Location::from_word(location.to_word());
             assert!(!location.expires() && location.hides());
-            assert_eq!(Location::from_version_1(location.to_word()), location);
+            for version in 1..=3 {
+                assert_eq!(
+                    Location::from_version(version, location.to_word()),
+                    location
+                );
+            }
             assert_eq!((location.segment().0, location.offset()), (segment, offset));
             let sectors = location.sectors();
             assert!(sectors.start <= offset && offset < sectors.start + 512);
@@ -133,11 +155,15 @@ mod tests {
 
     #[test]
     fn more_sectors_than_fit_are_not_known() {
-        let long = Location::new(SegmentId(7), 4096, 512 * 0x4000);
+        let long = Location::new(SegmentId(7), 4096, 512 * 0x2000);
         assert!(long.sectors().is_empty());
-        for sectors in [0x4000, 0x8000, 0xffff] {
-            let old = Location::from_version_1(7 << 40 | 512 << 16 | sectors);
+        for sectors in [0x2000, 0x4000, 0x8000, 0xffff] {
+            let old = Location::from_version(1, 7 << 40 | 512 << 16 | sectors);
             assert_eq!(old, long);
+        }
+        for (sectors, flags) in [(0x2000, 0), (0x3fff, 0), (0x2001, EXPIRES), (0x3000, FRESH)] {
+            let old = Location::from_version(2, 7 << 40 | 512 << 16 | sectors | flags);
+            assert_eq!(old.to_word(), long.to_word() | flags);
         }
     }
 

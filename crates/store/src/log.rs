@@ -7,6 +7,7 @@ use std::task::{Context, Poll, Waker};
 
 use crate::head::{Head, Heat, UNFLUSHED};
 use crate::location::{Location, SegmentId};
+use crate::pieces::Value;
 use crate::record::{Kind, NEVER, Record, bytes_of};
 use crate::segment::Segment;
 use crate::{Error, Options};
@@ -85,6 +86,8 @@ pub(crate) struct NewRecord<'a> {
     pub expires: u64,
     pub key: &'a [u8],
     pub value: &'a [u8],
+    /// The value in pieces that the key is to have; then `value` says where it is.
+    pub large: Option<&'a Arc<Value>>,
 }
 
 impl<'a> NewRecord<'a> {
@@ -94,6 +97,27 @@ impl<'a> NewRecord<'a> {
             expires,
             key,
             value,
+            large: None,
+        }
+    }
+
+    /// A put of a value in pieces; `about` is its [`Descriptor`](crate::pieces::Descriptor).
+    pub fn large(
+        key: &'a [u8],
+        value: &'a Arc<Value>,
+        about: &'a [u8],
+        expires: u64,
+    ) -> NewRecord<'a> {
+        NewRecord {
+            large: Some(value),
+            ..NewRecord::put(key, about, expires)
+        }
+    }
+
+    pub fn piece(key: &'a [u8], value: &'a [u8]) -> NewRecord<'a> {
+        NewRecord {
+            kind: Kind::Piece,
+            ..NewRecord::put(key, value, NEVER)
         }
     }
 
@@ -103,6 +127,7 @@ impl<'a> NewRecord<'a> {
             expires: NEVER,
             key,
             value: &[],
+            large: None,
         }
     }
 
@@ -177,12 +202,12 @@ impl Log {
     }
 
     /// Appends new records as one batch, if it is possible at once. For each, `fresh` says whether
-    /// it is, and then `placed` learns where it lies.
+    /// it is, and then `placed` learns where it lies, and its number.
     pub fn append<'a>(
         &self,
         entries: &[NewRecord<'a>],
         fresh: impl Fn(&NewRecord) -> bool,
-        mut placed: impl FnMut(&NewRecord<'a>, Location),
+        mut placed: impl FnMut(&NewRecord<'a>, Location, u64),
     ) -> Result<Appended<u64>, Error> {
         let bytes = entries.iter().map(NewRecord::bytes).sum();
         let deletes = entries.iter().all(|it| it.kind == Kind::Delete);
@@ -197,11 +222,12 @@ impl Log {
                 sequence: state.sequence,
                 expires: entry.expires,
                 fresh: fresh(entry),
+                large: entry.large.is_some(),
                 key: entry.key,
                 value: entry.value,
                 goes_on: index + 1 < entries.len(),
             };
-            placed(entry, state.hot.append(&record));
+            placed(entry, state.hot.append(&record), record.sequence);
         }
         let sequence = state.sequence;
         if state.hot.is_due() {

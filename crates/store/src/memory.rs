@@ -12,9 +12,9 @@ use crate::window::Chunk;
 const MAX_WINDOW: u64 = 256 << 20;
 
 impl Inner {
-    /// Bytes that the index takes, with the times at which keys expire.
+    /// Bytes that the index takes, with the times at which keys expire, and the places of pieces.
     pub fn index_bytes(&self) -> u64 {
-        self.index.bytes() + self.deadlines.bytes()
+        self.index.bytes() + self.deadlines.bytes() + self.large.bytes()
     }
 
     /// Whether the index has all the memory that it may. As it grows, the cache shrinks, and then

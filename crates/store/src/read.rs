@@ -16,6 +16,7 @@ pub(crate) struct Found {
     pub location: Location,
     /// As [`Record::expires`].
     pub expires: u64,
+    /// The value; that of a large one is a [`Descriptor`](crate::pieces::Descriptor).
     pub value: Vec<u8>,
 }
 
@@ -31,8 +32,8 @@ impl Inner {
         Ok(None)
     }
 
-    /// What `read` makes of a key's value, if it is in memory or there is none, and the index is
-    /// not in slow memory; otherwise [`find`](Self::find) has to be asked.
+    /// What `read` makes of a key's value, if it is in memory as one piece or there is none, and
+    /// the index is not in slow memory; otherwise [`find`](Self::find) has to be asked.
     pub fn find_now<T>(&self, key: &[u8], read: impl FnOnce(&[u8]) -> T) -> Poll<Option<T>> {
         if self.index.is_tiered() {
             return Poll::Pending;
@@ -40,6 +41,9 @@ impl Inner {
         let Some(location) = self.locate(key) else {
             return Poll::Ready(None);
         };
+        if location.is_large() {
+            return Poll::Pending;
+        }
         let found = self.read_now(location, key, |record| {
             let counts = self.counts(record.expires);
             counts.then(|| read(record.value))
@@ -74,6 +78,18 @@ impl Inner {
         if let Some(found) = cached {
             return found;
         }
+        self.in_head(location, |record| {
+            let record = put_of(Some(record), key)?;
+            read.take().map(|read| read(record))
+        })
+    }
+
+    /// What `read` makes of the record that lies there, if it is in a head's memory.
+    pub fn in_head<T>(
+        &self,
+        location: Location,
+        read: impl FnOnce(Record) -> Option<T>,
+    ) -> Option<T> {
         let offset = location.offset();
         if self.log.segment(location.segment())?.written() > offset {
             return None;
@@ -81,8 +97,7 @@ impl Inner {
         let mut state = self.log.lock();
         let mut heads = state.heads();
         let head = heads.find(|it| it.segment.id() == location.segment())?;
-        let record = put_of(Record::decode_checked(head.read(offset)?), key)?;
-        read.take().map(|read| read(record))
+        read(Record::decode_checked(head.read(offset)?)?)
     }
 
     /// The record that lies there, of this key, expired or not; `None` if its segment was erased.
@@ -109,29 +124,42 @@ impl Inner {
         let Some(segment) = segment(location.segment()) else {
             return Ok(None);
         };
+        let read = self.on_disk(&segment, location, |it| put_of(Some(it), key).map(found));
+        let (found, bytes) = read.await?;
+        self.cache(&found);
+        if !self.values.has_room() && self.window.pass(bytes) {
+            self.fit_cache();
+        }
+        Ok(Some(found))
+    }
+
+    /// What `found` makes of the record that lies there in a segment's file, and how many bytes
+    /// were read for it. A record of which it makes nothing is damaged.
+    pub async fn on_disk<T>(
+        &self,
+        segment: &Segment,
+        location: Location,
+        found: impl FnOnce(Record) -> Option<T>,
+    ) -> Result<(T, u64), Error> {
         // If it was in a head's memory, it was flushed meanwhile.
         let mut range = location.sectors();
         if range.is_empty() {
             // Too long for the index to know: its header says it.
             range.end = range.start + 2 * SECTOR as u64;
-            let bytes = read(&segment, range.clone()).await?;
+            let bytes = read(segment, range.clone()).await?;
             let at = (location.offset() - range.start) as usize;
             let len = Record::len_at(&bytes[at..]).unwrap_or(HEADER) as u64;
             if len > self.log.options().largest() as u64 {
-                return Err(damaged(&segment, location));
+                return Err(damaged(segment, location));
             }
             let end = location.offset() + len;
             range.end = end.next_multiple_of(SECTOR as u64);
         }
-        let buffer = read(&segment, range.clone()).await?;
+        let buffer = read(segment, range.clone()).await?;
         let at = (location.offset() - range.start) as usize;
-        let found = put_of(Record::decode(&buffer[at..]), key).map(found);
-        let found = found.ok_or_else(|| damaged(&segment, location))?;
-        self.cache(&found);
-        if !self.values.has_room() && self.window.pass(range.end - range.start) {
-            self.fit_cache();
-        }
-        Ok(Some(found))
+        let found = Record::decode(&buffer[at..]).and_then(found);
+        let found = found.ok_or_else(|| damaged(segment, location))?;
+        Ok((found, range.end - range.start))
     }
 
     fn cache(&self, found: &Found) {
@@ -145,7 +173,7 @@ fn put_of<'b>(record: Option<Record<'b>>, key: &[u8]) -> Option<Record<'b>> {
     record.filter(|it| it.kind == Kind::Put && it.key == key)
 }
 
-fn damaged(segment: &Segment, location: Location) -> Error {
+pub(crate) fn damaged(segment: &Segment, location: Location) -> Error {
     Error::Corrupt(segment.path.clone(), location.offset())
 }
 

@@ -9,7 +9,8 @@
 //! ```
 //!
 //! Flags: 1 if the batch goes on behind it, 2 if it expires, 4 if it is fresh: then it may go when
-//! it has expired, and nothing has to be kept in its place ([`Record::fresh`]).
+//! it has expired, and nothing has to be kept in its place ([`Record::fresh`]); 8 if the value is
+//! large, in pieces, and these bytes say where ([`pieces`](crate::pieces)).
 //!
 //! All numbers are little-endian. The checksum is CRC-32C. Sequence numbers ascend in the order in
 //! which operations took effect, from 1; a record that cleaning moves keeps its own. Of several
@@ -29,6 +30,7 @@ pub(crate) const NEVER: u64 = u64::MAX;
 const GOES_ON: u8 = 1;
 const EXPIRES: u8 = 2;
 const FRESH: u8 = 4;
+const LARGE: u8 = 8;
 
 /// What a record says.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -40,6 +42,8 @@ pub(crate) enum Kind {
     /// Nothing follows in this segment, and everything before it was on the disk when it was
     /// written.
     Seal = 3,
+    /// A piece of a large value.
+    Piece = 4,
 }
 
 /// A record in memory.
@@ -52,6 +56,8 @@ pub(crate) struct Record<'a> {
     /// Of one that expires: whether older records of its key were deleted, or have expired by
     /// themselves when it does, so that it hides none.
     pub fresh: bool,
+    /// Whether the value lies in pieces, and this one says where.
+    pub large: bool,
     pub key: &'a [u8],
     pub value: &'a [u8],
     /// Whether the next record belongs to the same batch.
@@ -76,6 +82,7 @@ impl<'a> Record<'a> {
             sequence,
             expires: NEVER,
             fresh: false,
+            large: false,
             key,
             value,
             goes_on: false,
@@ -110,6 +117,9 @@ impl<'a> Record<'a> {
         if self.goes_on {
             to[18] |= GOES_ON;
         }
+        if self.large {
+            to[18] |= LARGE;
+        }
         if self.expires() {
             to[18] |= EXPIRES | if self.fresh { FRESH } else { 0 };
             key_at += 8;
@@ -142,6 +152,7 @@ impl<'a> Record<'a> {
             1 => Kind::Put,
             2 => Kind::Delete,
             3 => Kind::Seal,
+            4 => Kind::Piece,
             _ => return None,
         };
         let expires = match expires(bytes) {
@@ -155,6 +166,7 @@ impl<'a> Record<'a> {
             sequence: word & ((1 << 56) - 1),
             expires,
             fresh: bytes[18] & FRESH != 0,
+            large: bytes[18] & LARGE != 0,
             key,
             value: rest.get(..value)?,
             goes_on: bytes[18] & GOES_ON != 0,
@@ -204,7 +216,7 @@ mod tests {
     fn records_are_read_as_they_were_written() {
         let long = vec![7; 5000];
         for (key, value) in [(&b""[..], &b""[..]), (b"key", b"value"), (&long, &long)] {
-            for kind in [Kind::Put, Kind::Delete, Kind::Seal] {
+            for kind in [Kind::Put, Kind::Delete, Kind::Seal, Kind::Piece] {
                 for (goes_on, expires, fresh) in [
                     (false, NEVER, false),
                     (true, NEVER, false),
@@ -216,6 +228,7 @@ mod tests {
                         sequence: (1 << 56) - 1,
                         expires,
                         fresh,
+                        large: fresh || goes_on,
                         key,
                         value,
                         goes_on,

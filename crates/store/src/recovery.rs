@@ -20,8 +20,10 @@ use crate::first_bytes::FirstBytes;
 use crate::index::Index;
 use crate::location::{Location, SegmentId};
 use crate::log::{Log, State};
+use crate::pieces::{self, Descriptor, Value, piece_of};
 use crate::record::{Kind, NEVER};
 use crate::segment::{self, Header, START, Segment};
+use crate::store::PENDING;
 use crate::{Error, Options};
 
 /// What was found when a store was opened.
@@ -41,6 +43,8 @@ pub struct Report {
     pub damaged: Vec<(PathBuf, u64)>,
     /// Ends of segments that were dropped because they were never complete: file, byte.
     pub incomplete: Vec<(PathBuf, u64)>,
+    /// Keys of whose values pieces are lost. To read one fails; it can be deleted or put again.
+    pub lost: Vec<Vec<u8>>,
 }
 
 /// An open store.
@@ -50,6 +54,7 @@ pub(crate) struct Recovered {
     pub log: Log,
     pub index: Box<dyn Index>,
     pub deadlines: Deadlines,
+    pub large: pieces::Table,
     pub first_bytes: FirstBytes,
     pub report: Report,
 }
@@ -89,6 +94,7 @@ pub(crate) async fn recover(
     for segment in segments.values() {
         recovery.read(segment).await?;
     }
+    let large = recovery.give_values();
     let (loaded, last) = (recovery.loaded, recovery.last);
     let (index, deadlines, first_bytes) = (loaded.index, loaded.deadlines, loaded.first_bytes);
     let report = Report {
@@ -118,6 +124,7 @@ pub(crate) async fn recover(
         log,
         index,
         deadlines,
+        large,
         first_bytes,
         report,
     })
@@ -182,6 +189,10 @@ struct Found {
     hides: bool,
     key: Vec<u8>,
     goes_on: bool,
+    /// Of a piece: the id of its value, and its number.
+    piece: Option<(u64, u32)>,
+    /// Of one whose value is in pieces.
+    large: Option<Descriptor>,
     /// Where it ends.
     end: u64,
 }
@@ -270,6 +281,11 @@ impl<'a> Recovery<'a> {
                 hides: record.hides(),
                 key: record.key.to_vec(),
                 goes_on: record.goes_on,
+                piece: piece_of(&record),
+                large: record
+                    .large
+                    .then(|| Descriptor::decode(record.value))
+                    .flatten(),
                 end: location.offset() + record.bytes() as u64,
             };
             if let Some(damage) = records.take_damage() {
@@ -315,9 +331,16 @@ impl<'a> Recovery<'a> {
             expires,
             hides,
             key,
+            piece,
+            large,
             ..
         } = found;
         segment.add(location, sequence, kind, hides);
+        if let Some(piece) = piece {
+            self.last = self.last.max(sequence);
+            self.loaded.pieces.add(piece, location.to_word());
+            return Ok(());
+        }
         let place = (location.offset() / crate::location::GRAIN) as u32;
         self.sequences
             .entry(location.segment())
@@ -348,6 +371,10 @@ impl<'a> Recovery<'a> {
         if time != NEVER {
             self.loaded.deadlines.settle(&key, time, current);
         }
+        match large.filter(|_| is_value) {
+            Some(about) => drop(self.loaded.large.insert(key.clone(), about)),
+            None => drop(self.loaded.large.remove(&key)),
+        }
         let old = if is_value {
             self.deleted.remove(&key);
             segment.revive(location);
@@ -371,6 +398,51 @@ impl<'a> Recovery<'a> {
             segment.kill(old);
         }
         Ok(())
+    }
+
+    /// Gives keys their values that are in pieces. Pieces of others don't count.
+    fn give_values(&mut self) -> pieces::Table {
+        let table = pieces::Table::default();
+        for (key, about) in std::mem::take(&mut self.loaded.large) {
+            let words = self.loaded.pieces.take(about);
+            if words.contains(&PENDING) {
+                if self.take_for_expired(&key) {
+                    continue;
+                }
+                self.report.lost.push(key.clone());
+            }
+            let value = Arc::new(Value::opened(&key, about, words));
+            for location in value.places() {
+                if let Some(segment) = self.table.get(location.segment()) {
+                    segment.revive(location);
+                }
+            }
+            table.begin(Arc::clone(&value));
+            table.set(&key, Some(&value));
+        }
+        self.report.lost.sort_unstable();
+        table
+    }
+
+    /// A value of which pieces are missing has expired before, if it expires and the clock was set
+    /// back since: then its pieces did not count any more. Whether it is so, as far as that can be
+    /// told.
+    fn take_for_expired(&mut self, key: &[u8]) -> bool {
+        let loaded = &self.loaded;
+        let location = loaded.index.get(key).map(Location::from_word);
+        let Some(location) = location.filter(|it| it.expires()) else {
+            return false;
+        };
+        let at = loaded.deadlines.get(key);
+        // So that it hides what it hid.
+        loaded.deadlines.look(at);
+        loaded.deadlines.settle(key, at, NEVER);
+        loaded.index.remove(key);
+        loaded.first_bytes.remove(key);
+        if let Some(segment) = self.table.get(location.segment()) {
+            segment.kill(location);
+        }
+        true
     }
 
     /// The sequence number of a record that the index knows, if it was read.

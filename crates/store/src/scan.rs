@@ -63,6 +63,23 @@ impl View {
         }
     }
 
+    /// The value of a key's record; `None` if the key has none any more. One in pieces is read now.
+    async fn value(&self, key: &[u8], mut found: Found) -> Result<Option<Vec<u8>>, Error> {
+        match self {
+            View::Now(store) => loop {
+                if let Some(value) = store.whole(found, None).await? {
+                    return Ok(Some(value));
+                }
+                // It was replaced meanwhile.
+                match store.inner.find(key).await? {
+                    Some(now) => found = now,
+                    None => return Ok(None),
+                }
+            },
+            View::Then(open) => open.whole(found).await,
+        }
+    }
+
     /// Whether a record with this time counts.
     fn shows(&self, expires: u64) -> bool {
         match self {
@@ -73,7 +90,7 @@ impl View {
 }
 
 impl Store {
-    /// The records whose keys lie within bounds. It reads up to 16 records ahead.
+    /// The records whose keys lie within bounds. It reads up to 16 records ahead, but no pieces.
     pub fn range(&self, bounds: impl KeyRange<[u8]>) -> Scan {
         self.scan(self.inner.index.range(bounds.low(), bounds.high()))
     }
@@ -128,7 +145,7 @@ impl Scan {
             }
             // Where both ends have met, the other one may have begun what is left.
             let read = self.front.pop_front().or_else(|| self.back.pop_back())?;
-            if let Some(result) = self.current(read.await) {
+            if let Some(result) = self.current(read.await).await {
                 return Some(result);
             }
         }
@@ -143,23 +160,24 @@ impl Scan {
                 self.back.push_back(begun(&self.view, entry));
             }
             let read = self.back.pop_front().or_else(|| self.front.pop_back())?;
-            if let Some(result) = self.current(read.await) {
+            if let Some(result) = self.current(read.await).await {
                 return Some(result);
             }
         }
     }
 
     /// What was read, unless there was nothing, or it expired since.
-    fn current(
+    async fn current(
         &self,
         read: Result<(Vec<u8>, Option<Found>), Error>,
     ) -> Option<Result<KeyValue, Error>> {
-        match read {
-            Ok((key, found)) => found
-                .filter(|it| self.view.shows(it.expires))
-                .map(|it| Ok((key, it.value))),
-            Err(error) => Some(Err(error)),
-        }
+        let (key, found) = match read {
+            Ok(read) => read,
+            Err(error) => return Some(Err(error)),
+        };
+        let found = found.filter(|it| self.view.shows(it.expires))?;
+        let value = self.view.value(&key, found).await.transpose()?;
+        Some(value.map(|value| (key, value)))
     }
 }
 

@@ -24,8 +24,8 @@ pub(crate) const START: u64 = BLOCK as u64;
 
 const MAGIC: &[u8; 8] = b"TIMBERLN";
 /// The version of the format that this code writes. It reads version 1 too, in which no record
-/// expires.
-const VERSION: u32 = 2;
+/// expires, and version 2, in which no value is in pieces.
+const VERSION: u32 = 3;
 const HEADER: usize = 36;
 
 /// What a segment's header says.

@@ -14,6 +14,7 @@ use crate::first_bytes::FirstBytes;
 use crate::index::Index;
 use crate::location::Location;
 use crate::log::{Log, NewRecord};
+use crate::pieces::Table;
 use crate::record::NEVER;
 use crate::snapshot::Moments;
 use crate::threads::Threads;
@@ -44,6 +45,8 @@ pub(crate) struct Inner {
     pub index: Box<dyn Index>,
     /// When keys expire. Changes with the index.
     pub deadlines: Deadlines,
+    /// Values in pieces. Changes with the index.
+    pub large: Table,
     /// Those of snapshots that are open.
     pub moments: Moments,
     /// Whoever changes a key's record in the index and in the log holds its lock, so that both
@@ -116,6 +119,7 @@ impl Store {
             log: recovered.log,
             index: recovered.index,
             deadlines: recovered.deadlines,
+            large: recovered.large,
             moments: Moments::default(),
             stripes: (0..STRIPES).map(|_| Mutex::default()).collect(),
             values: Values::new(options.cache_bytes.min(options.index_bytes())),
@@ -162,9 +166,16 @@ impl Store {
         self.len() == 0
     }
 
-    /// The value of a key.
+    /// The value of a key. One in pieces gets a buffer of its size; [`reader`](Self::reader) needs
+    /// none.
     pub async fn get(&self, key: &[u8]) -> Result<Option<Vec<u8>>, Error> {
-        Ok(self.inner.find(key).await?.map(|found| found.value))
+        while let Some(found) = self.inner.find(key).await? {
+            if let Some(value) = self.whole(found, None).await? {
+                return Ok(Some(value));
+            }
+            // It was replaced meanwhile.
+        }
+        Ok(None)
     }
 
     /// What `read` makes of a key's value, if that is in memory; `Ready(None)` if there is none.
@@ -194,7 +205,9 @@ impl Store {
         self.inner.present(key).is_some()
     }
 
-    /// Sets the value of a key, which does not expire then.
+    /// Sets the value of a key, which does not expire then. A value has at most
+    /// [`MAX_VALUE`](crate::MAX_VALUE) bytes. One of more than 1 MiB is written in pieces;
+    /// [`writer`](Self::writer) takes it so.
     pub async fn put(&self, key: &[u8], value: &[u8]) -> Result<(), Error> {
         let entry = NewRecord::put(key, value, NEVER);
         self.inner.write(&[entry], |_| true).await.map(|_| ())
@@ -231,10 +244,18 @@ impl Store {
         };
         loop {
             let found = self.inner.find(key).await?;
-            if found.as_ref().map(|it| &it.value[..]) != expected {
-                return Ok(Err(found.map(|it| it.value)));
+            let location = found.as_ref().map(|it| it.location);
+            let value = match found {
+                Some(found) => match self.whole(found, None).await? {
+                    Some(value) => Some(value),
+                    // It was replaced meanwhile.
+                    None => continue,
+                },
+                None => None,
+            };
+            if value.as_deref() != expected {
+                return Ok(Err(value));
             }
-            let location = found.map(|it| it.location);
             if location.is_none() && new.is_none() {
                 return Ok(Ok(()));
             }

@@ -6,20 +6,54 @@ use smallvec::SmallVec;
 
 use crate::location::Location;
 use crate::log::{Appended, NewRecord, State};
+use crate::pieces::{Descriptor, Pending, Value, is_large};
 use crate::record::{Kind, NEVER, bytes_of};
 use crate::store::{Inner, PENDING, stripe_of};
-use crate::{Durability, Error, MAX_EXPIRING_KEY, MAX_KEY};
+use crate::{Durability, Error, MAX_EXPIRING_KEY, MAX_KEY, MAX_VALUE};
 
 impl Inner {
     /// Appends records as a batch and changes the index, if `allowed` says so when no other write
-    /// of these keys can come between; waits until they are durable as the options say. Returns
-    /// whether it was allowed.
+    /// of these keys can come between; waits until they are durable as the options say. Values that
+    /// are too long for a record are written in pieces first. Returns whether it was allowed.
     pub async fn write(
         &self,
         entries: &[NewRecord<'_>],
         allowed: impl Fn(&Inner) -> bool,
     ) -> Result<bool, Error> {
         self.check(entries)?;
+        let options = self.log.options();
+        if !entries.iter().any(|it| is_large(it, options)) {
+            return self.write_records(entries, allowed).await;
+        }
+        let mut values = Vec::new();
+        for entry in entries {
+            let mut value = Pending::new(self);
+            if is_large(entry, options) {
+                value.append_all(entry.key, entry.value).await?;
+            }
+            values.push(value);
+        }
+        let about = |it: &Pending<_>| it.value().map(|it| it.descriptor().encode());
+        let abouts: Vec<_> = values.iter().map(about).collect();
+        let records = entries.iter().zip(&values).zip(&abouts);
+        let records = records.map(|((entry, value), about)| match (value.value(), about) {
+            (Some(value), Some(about)) => NewRecord::large(entry.key, value, about, entry.expires),
+            _ => *entry,
+        });
+        let records: Vec<NewRecord> = records.collect();
+        let is_done = self.write_records(&records, allowed).await?;
+        if is_done {
+            values.iter_mut().for_each(Pending::keep);
+        }
+        Ok(is_done)
+    }
+
+    /// The same for records of which each is short enough.
+    pub async fn write_records(
+        &self,
+        entries: &[NewRecord<'_>],
+        allowed: impl Fn(&Inner) -> bool,
+    ) -> Result<bool, Error> {
         let sequence = self.append(entries, allowed).await?;
         if let Some(sequence) = sequence
             && self.log.options().durability == Durability::Each
@@ -30,12 +64,16 @@ impl Inner {
     }
 
     /// Appends records as a batch and changes the index, if that need wait for neither the disk nor
-    /// slow memory. Says whether it did.
+    /// slow memory, and no value is in pieces. Says whether it did.
     pub fn write_now(&self, entries: &[NewRecord<'_>]) -> Result<bool, Error> {
-        if self.log.options().durability == Durability::Each || self.index.is_tiered() {
+        let options = self.log.options();
+        if options.durability == Durability::Each || self.index.is_tiered() {
             return Ok(false);
         }
         self.check(entries)?;
+        if entries.iter().any(|it| is_large(it, options)) {
+            return Ok(false);
+        }
         let appended = self.try_append(entries, |_| true)?;
         Ok(matches!(appended, Some(Appended::At(_))))
     }
@@ -61,26 +99,35 @@ impl Inner {
     }
 
     fn check(&self, entries: &[NewRecord]) -> Result<(), Error> {
-        let most = self.log.options().largest();
+        let options = self.log.options();
+        let (most, mut all) = (options.largest(), 0);
         for entry in entries {
             let expires = entry.expires != NEVER;
-            let longest = if expires { MAX_EXPIRING_KEY } else { MAX_KEY };
-            if entry.key.len() > longest {
-                return Err(Error::KeyTooLong(entry.key.len(), longest));
+            if entry.value.len() > MAX_VALUE {
+                return Err(Error::ValueTooLong(entry.value.len(), MAX_VALUE));
             }
-            let others = bytes_of(entry.key.len(), 0, expires);
-            if entry.bytes() > most {
-                return Err(Error::ValueTooLong(
-                    entry.value.len(),
-                    most.saturating_sub(others),
-                ));
-            }
+            let value = match is_large(entry, options) {
+                true => Descriptor::BYTES,
+                false => entry.value.len(),
+            };
+            self.check_key(entry.key, value, expires)?;
+            all += bytes_of(entry.key.len(), value, expires);
         }
-        let bytes = entries.iter().map(NewRecord::bytes).sum();
-        if bytes > most {
-            Err(Error::BatchTooLong(bytes, most))
+        if all > most {
+            Err(Error::BatchTooLong(all, most))
         } else {
             Ok(())
+        }
+    }
+
+    /// Whether a record with this key and a value of so many bytes can be.
+    pub fn check_key(&self, key: &[u8], value: usize, expires: bool) -> Result<(), Error> {
+        let longest = if expires { MAX_EXPIRING_KEY } else { MAX_KEY };
+        let others = bytes_of(0, value, expires);
+        let longest = longest.min(self.log.options().largest().saturating_sub(others));
+        match key.len() > longest {
+            true => Err(Error::KeyTooLong(key.len(), longest)),
+            false => Ok(()),
         }
     }
 
@@ -108,23 +155,28 @@ impl Inner {
         let mut times = SmallVec::<[_; 1]>::new();
         let appended = reserved.and_then(|()| {
             let fresh = |entry: &NewRecord| self.is_fresh(entry);
-            self.log.append(entries, fresh, |entry, location| {
-                self.moments.note(&*self.index, &self.log, entry.key);
-                let is_put = entry.kind == Kind::Put;
-                let word = location.to_word();
-                let old = match entry.kind {
-                    Kind::Put => self.index.insert(entry.key, word).expect("it has a place"),
-                    // What follows in the batch may need the place.
-                    _ if is_twice => self.index.update(entry.key, PENDING),
-                    _ => self.index.remove(entry.key),
-                };
-                if let Some(at) = self.changed(entry.key, old, is_put.then_some(location)) {
-                    times.push((at, entry.key));
-                }
-                if entry.expires != NEVER {
-                    self.deadlines.place(entry.key, entry.expires);
-                }
-            })
+            self.log
+                .append(entries, fresh, |entry, location, sequence| {
+                    self.moments.note(&*self.index, &self.log, entry.key);
+                    let is_put = entry.kind == Kind::Put;
+                    if let Some(value) = entry.large {
+                        value.commit(sequence);
+                    }
+                    let word = location.to_word();
+                    let old = match entry.kind {
+                        Kind::Put => self.index.insert(entry.key, word).expect("it has a place"),
+                        // What follows in the batch may need the place.
+                        _ if is_twice => self.index.update(entry.key, PENDING),
+                        _ => self.index.remove(entry.key),
+                    };
+                    let new = is_put.then_some((location, entry.large));
+                    if let Some(at) = self.changed(entry.key, old, new) {
+                        times.push((at, entry.key));
+                    }
+                    if entry.expires != NEVER {
+                        self.deadlines.place(entry.key, entry.expires);
+                    }
+                })
         });
         if !matches!(appended, Ok(Appended::At(_))) {
             for key in new {
@@ -143,17 +195,30 @@ impl Inner {
         appended.map(Some)
     }
 
-    /// A key's word in the index was `old`, and now its record lies at `new`; the caller holds the
-    /// log's lock. Returns when the old record would have expired.
-    pub fn changed(&self, key: &[u8], old: Option<u64>, new: Option<Location>) -> Option<u64> {
+    /// A key's word in the index was `old`, and now its record lies at `new`, with its value if it
+    /// is in pieces; the caller holds the log's lock. Returns when the old record would have
+    /// expired.
+    pub fn changed(
+        &self,
+        key: &[u8],
+        old: Option<u64>,
+        new: Option<(Location, Option<&Arc<Value>>)>,
+    ) -> Option<u64> {
         let old = old.filter(|&word| word != PENDING);
+        let large = new.and_then(|it| it.1);
+        let was_large = old.is_some_and(|word| Location::from_word(word).is_large());
+        if (was_large || large.is_some())
+            && let Some(gone) = self.large.set(key, large)
+        {
+            self.let_go(&gone);
+        }
         match (old, new) {
             (None, Some(_)) => self.first_bytes.add(key),
             (Some(_), None) => self.first_bytes.remove(key),
             _ => {}
         }
         let old = old.map(Location::from_word);
-        self.log.count(old, new);
+        self.log.count(old, new.map(|it| it.0));
         let old = old?;
         if !self.window.is_young(old) {
             self.values.remove(old);

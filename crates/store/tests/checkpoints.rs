@@ -309,7 +309,7 @@ fn a_checkpoint_that_is_damaged_is_not_used_and_the_report_says_why() {
 fn a_checkpoint_of_another_version_is_not_used_and_the_report_says_why() {
     assert_eq!(
         refused(6, |it| it[16..20].copy_from_slice(&0u32.to_le_bytes())),
-        "its format is version 0; this program reads 1 to 2, at byte 0"
+        "its format is version 0; this program reads 1 to 3, at byte 0"
     );
 }
 

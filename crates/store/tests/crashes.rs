@@ -1,6 +1,6 @@
 //! Random work on a simulated disk that crashes: what was acknowledged as durable is there
 //! afterwards, and everything that is there ends at one operation. Half of the records expire, by a
-//! clock that the test moves.
+//! clock that the test moves. Some values are in pieces: those of more than 8,152 bytes.
 
 mod opened;
 
@@ -80,7 +80,11 @@ fn draw_change(rng: &mut Rng, model: &Model, now: u64) -> Change {
     let write = |_| {
         let key = draw_key(rng);
         let put = rng.u8(0..4) > 0;
-        let long = if rng.u8(0..20) == 0 { 1700 } else { 600 };
+        let long = match rng.u8(0..60) {
+            0..3 => 40_000,
+            3..6 => 1700,
+            _ => 600,
+        };
         let put = put.then(|| {
             let value = vec![rng.u8(..); rng.usize(0..long)];
             (value, draw_expiry(rng, now))
@@ -111,6 +115,23 @@ async fn write(store: &Store, change: &Change, before: &Model, now: u64) -> Resu
             (Some((value, at)), Some((same, _))) if value == same => {
                 let set = store.set_expiry(key, Expiry::At(*at)).await;
                 set.map(|it| assert!(it))
+            }
+            // In parts.
+            (Some((value, at)), _) if value.len() % 2 == 1 && value.len() > 1700 => {
+                let expiry = if *at == NEVER {
+                    Expiry::Never
+                } else {
+                    Expiry::At(*at)
+                };
+                let mut writer = store.writer(key, expiry);
+                for part in value.chunks(3000) {
+                    writer.write(part).await?;
+                }
+                writer.commit().await
+            }
+            (Some((value, NEVER)), Some((old, _))) if value.len() % 4 == 2 => {
+                let set = store.compare_and_set(key, Some(old), Some(value)).await?;
+                set.map_err(|_| panic!("it is the value"))
             }
             (Some((value, NEVER)), _) => store.put(key, value).await,
             (Some((value, at)), _) => store.put_expiring(key, value, Expiry::At(*at)).await,
@@ -154,6 +175,18 @@ async fn read(store: &Store, model: &Model, now: u64, rng: &mut Rng) -> Result<(
             }
             assert!(scan.next_back().await.is_none());
         }
+        3 => {
+            let reader = store.reader(&key).await?;
+            let value = expected.get(&key).map(|it| &it.0);
+            let len = reader.as_ref().map(|it| it.len() as usize);
+            assert_eq!(len, value.map(Vec::len));
+            if let (Some(reader), Some(value)) = (reader, value) {
+                let (at, mut part) = (rng.usize(..=value.len()), vec![0; 10_000]);
+                let bytes = reader.read_at(at as u64, &mut part).await?;
+                let rest = &value[at..];
+                assert_eq!(&part[..bytes], &rest[..rest.len().min(10_000)]);
+            }
+        }
         2 => {
             let keys: Vec<_> = store.keys(..).collect();
             assert_eq!(keys, expected.keys().cloned().collect::<Vec<_>>());
@@ -193,6 +226,8 @@ struct Counts {
     unread: Cell<usize>,
     refused: Cell<usize>,
     expired: Cell<u64>,
+    /// Values in pieces that were there after a crash.
+    large: Cell<usize>,
 }
 
 /// Opens the store, checks that it holds one of the states that are allowed, works on it until the
@@ -221,6 +256,8 @@ fn generation(
         let (found, now) = (content(&store).await, clock.load(SeqCst));
         let state = allowed.iter().find(|it| visible(it, now) == found);
         let mut model = state.expect("it is one of the states").clone();
+        let large = model.values().filter(|it| it.0.len() > 8152).count();
+        counts.large.set(counts.large.get() + large);
         states.push(model.clone());
         // From now on it is durable: opening has synced it.
         simulation.set_faults(Faults {
@@ -229,7 +266,20 @@ fn generation(
             ..Faults::default()
         });
         let work = async {
+            // One that is given up now and then.
+            let mut writer = None;
             loop {
+                match rng.u8(0..20) {
+                    0 => writer = None,
+                    1 => {
+                        let writer = writer
+                            .get_or_insert_with(|| store.writer(&draw_key(rng), Expiry::Never));
+                        if writer.write(&vec![7; rng.usize(..20_000)]).await.is_err() {
+                            break;
+                        }
+                    }
+                    _ => {}
+                }
                 if rng.u16(0..1000) == 0 {
                     is_closed.set(true);
                     break;
@@ -300,6 +350,8 @@ fn crashes(durability: Durability) {
     }
     let (unread, refused) = (counts.unread.get(), counts.refused.get());
     let (cleaned, checkpoints) = (counts.cleaned.get(), counts.checkpoints.get());
+    println!("{} values in pieces", counts.large.get());
+    assert!(counts.large.get() > 0);
     println!("{cleaned} segments were cleaned; {checkpoints} checkpoints, {refused} refused");
     let expired = counts.expired.get();
     println!("{unread} segments were not read; {expired} records expired");

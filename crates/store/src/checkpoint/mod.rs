@@ -78,6 +78,18 @@ impl Covered {
     }
 }
 
+/// Where a piece of a value lies, in a checkpoint: the value's id u64, number u32, zeros u32, its
+/// location u64.
+const PIECE: usize = 24;
+
+fn piece(id: u64, number: u32, word: u64) -> [u8; PIECE] {
+    let mut bytes = [0; PIECE];
+    bytes[..8].copy_from_slice(&id.to_le_bytes());
+    bytes[8..12].copy_from_slice(&number.to_le_bytes());
+    bytes[16..].copy_from_slice(&word.to_le_bytes());
+    bytes
+}
+
 /// The file of the checkpoint with this number.
 fn path(folder: &Path, number: u32) -> PathBuf {
     folder.join(format!("{number:06x}.checkpoint"))

@@ -8,7 +8,7 @@
 //! ```
 //!
 //! All numbers are little-endian, the checksum is CRC-32C. Pages with segments come first, then
-//! those with keys, then one without payload that says that this is all.
+//! those with pieces of values, those with keys, and one without payload: it says that this is all.
 
 use timberline_io::BLOCK;
 
@@ -18,8 +18,8 @@ pub const PAGE: usize = 256 << 10;
 pub const HEADER: usize = 48;
 
 const MAGIC: &[u8; 8] = b"TIMBERCP";
-/// The version of the format that this code writes. It reads version 1 too.
-const VERSION: u32 = 2;
+/// The version of the format that this code writes. It reads versions 1 and 2 too.
+const VERSION: u32 = 3;
 
 /// What is in a page.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
@@ -27,6 +27,7 @@ pub enum Kind {
     Segments = 1,
     Keys = 2,
     End = 3,
+    Pieces = 4,
 }
 
 /// What all pages of a checkpoint say.
@@ -96,6 +97,7 @@ impl<'a> Page<'a> {
             1 => Kind::Segments,
             2 => Kind::Keys,
             3 => Kind::End,
+            4 => Kind::Pieces,
             _ => return Err(damaged()),
         };
         Ok(Page {

@@ -1,18 +1,21 @@
 //! Loading checkpoints.
 
+use std::collections::HashMap;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use timberline_io::{BLOCK, Buffer, Disk, File, Mode};
 
 use super::page::{Kind, Origin, PAGE, Page, u64_at};
-use super::{Covered, number_of, path};
+use super::{Covered, PIECE, number_of, path};
 use crate::deadlines::Deadlines;
 use crate::first_bytes::FirstBytes;
 use crate::index::Index;
 use crate::location::{Location, SegmentId};
+use crate::pieces::{Descriptor, Places};
 use crate::record::NEVER;
 use crate::segment::Segment;
+use crate::store::PENDING;
 use crate::{Error, IndexMemory, Options};
 
 /// A checkpoint in memory. Without one: nothing.
@@ -20,6 +23,9 @@ pub(crate) struct Loaded {
     pub index: Box<dyn Index>,
     pub deadlines: Deadlines,
     pub first_bytes: FirstBytes,
+    /// What the values of keys are made of that are in pieces, and where these lie.
+    pub large: HashMap<Vec<u8>, Descriptor>,
+    pub pieces: Places,
     /// Ascending by number.
     pub covered: Vec<Covered>,
     pub sequence: u64,
@@ -34,6 +40,8 @@ impl Loaded {
             index: memory.make()?,
             deadlines: Deadlines::default(),
             first_bytes: FirstBytes::default(),
+            large: HashMap::new(),
+            pieces: Places::default(),
             covered: Vec::new(),
             sequence: 0,
             refused: Vec::new(),
@@ -152,6 +160,7 @@ impl<'a, F: Fn(SegmentId) -> Option<&'a Arc<Segment>>> Loading<F> {
             }
             match page.kind {
                 Kind::Segments => self.read_segments(page.payload)?,
+                Kind::Pieces => self.read_pieces(page.payload)?,
                 Kind::Keys => self.read_keys(page.payload, page.version)?,
                 Kind::End => {
                     self.loaded.sequence = sequence;
@@ -180,6 +189,20 @@ impl<'a, F: Fn(SegmentId) -> Option<&'a Arc<Segment>>> Loading<F> {
         Ok(())
     }
 
+    fn read_pieces(&mut self, payload: &[u8]) -> Result<(), Reason> {
+        let (all, rest) = payload.as_chunks::<PIECE>();
+        if !rest.is_empty() {
+            return Err("its list of pieces is damaged".to_string().into());
+        }
+        for piece in all {
+            let (id, number, word) = (u64_at(piece, 0), u64_at(piece, 8) as u32, u64_at(piece, 16));
+            if word != PENDING && (self.segment)(Location::from_word(word).segment()).is_some() {
+                self.loaded.pieces.add((id, number), word);
+            }
+        }
+        Ok(())
+    }
+
     fn read_keys(&mut self, mut payload: &[u8], version: u32) -> Result<(), Reason> {
         let damaged = || "its list of keys is damaged".to_string();
         let mut key = Vec::new();
@@ -194,15 +217,20 @@ impl<'a, F: Fn(SegmentId) -> Option<&'a Arc<Segment>>> Loading<F> {
             }
             key.truncate(shared);
             key.extend_from_slice(bytes);
-            let location = match version {
-                1 => Location::from_version_1(u64_at(word, 0)),
-                _ => Location::from_word(u64_at(word, 0)),
-            };
+            let location = Location::from_version(version, u64_at(word, 0));
             let mut expires = NEVER;
             if location.expires() {
                 let at;
                 (at, rest) = rest.split_at_checked(8).ok_or_else(damaged)?;
                 expires = u64_at(at, 0);
+            }
+            let mut large = None;
+            if location.is_large() {
+                let about;
+                (about, rest) = rest
+                    .split_at_checked(Descriptor::BYTES)
+                    .ok_or_else(damaged)?;
+                large = Some(Descriptor::decode(about).ok_or_else(damaged)?);
             }
             // Where the segment is gone, the record was moved or replaced behind the checkpoint.
             if let Some(segment) = (self.segment)(location.segment())
@@ -216,6 +244,9 @@ impl<'a, F: Fn(SegmentId) -> Option<&'a Arc<Segment>>> Loading<F> {
                     let reserved = self.loaded.deadlines.reserve(&key, expires);
                     reserved.map_err(|_| Reason::OutOfMemory)?;
                     self.loaded.deadlines.place(&key, expires);
+                }
+                if let Some(about) = large {
+                    self.loaded.large.insert(key.clone(), about);
                 }
                 segment.revive(location);
             }

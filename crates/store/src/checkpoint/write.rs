@@ -3,8 +3,9 @@
 use timberline_io::{Buffer, File, Mode};
 
 use super::page::{HEADER, Kind, Origin, PAGE, seal};
-use super::{Covered, number_of, path};
+use super::{Covered, number_of, path, piece};
 use crate::location::{Location, SegmentId};
+use crate::pieces::Descriptor;
 use crate::record::NEVER;
 use crate::segment::START;
 use crate::store::{Inner, PENDING};
@@ -64,14 +65,21 @@ impl Inner {
             for covered in covered {
                 pages.push(Kind::Segments, &covered.encode()).await?;
             }
+            for value in self.large.all() {
+                for (number, word) in (0u32..).zip(value.words()) {
+                    pages
+                        .push(Kind::Pieces, &piece(value.id, number, word))
+                        .await?;
+                }
+            }
             for (key, word) in self.index.iter().filter(|it| it.1 != PENDING) {
                 let location = Location::from_word(word);
-                let current = match location.expires() {
-                    true => self.current_of(&key),
-                    false => Some((location, NEVER)),
+                let listed = match location.expires() || location.is_large() {
+                    true => self.listed(&key),
+                    false => Some((location, NEVER, None)),
                 };
-                if let Some((location, expires)) = current {
-                    pages.push_key(&key, location, expires).await?;
+                if let Some(listed) = listed {
+                    pages.push_key(&key, listed).await?;
                 }
             }
             pages.flush().await?;
@@ -91,6 +99,15 @@ impl Inner {
         let mut state = self.log.lock();
         state.checkpoints += u64::from(written.is_ok());
         state.checkpoint_failure = written.err();
+    }
+
+    /// What is listed of a key: where its record lies, unless it expired, when it expires, and what
+    /// its value is made of if that is in pieces.
+    fn listed(&self, key: &[u8]) -> Option<(Location, u64, Option<Descriptor>)> {
+        let _stripe = self.stripe(key);
+        let (location, expires) = self.current(key)?;
+        let value = location.is_large().then(|| self.large.of(key)).flatten();
+        Some((location, expires, value.map(|it| it.descriptor())))
     }
 
     /// The moment of a checkpoint: how far each segment is written, and its number.
@@ -179,15 +196,15 @@ impl<'a> Pages<'a> {
     }
 
     /// Appends a key: how many bytes it shares with the one before u16, how many follow u16, these,
-    /// its location, and if that says that it expires, when.
+    /// its location, if that says that it expires, when, and if that says that its value is in
+    /// pieces, of which.
     async fn push_key(
         &mut self,
         key: &[u8],
-        location: Location,
-        expires: u64,
+        (location, expires, about): (Location, u64, Option<Descriptor>),
     ) -> Result<(), Error> {
         // As if nothing were shared, so that it fits in any case.
-        let most = 20 + key.len();
+        let most = 20 + Descriptor::BYTES + key.len();
         if self.kind != Kind::Keys || HEADER + self.len + most > PAGE {
             self.flush().await?;
             self.kind = Kind::Keys;
@@ -201,6 +218,9 @@ impl<'a> Pages<'a> {
         self.append(&location.to_word().to_le_bytes());
         if location.expires() {
             self.append(&expires.to_le_bytes());
+        }
+        if let Some(about) = about {
+            self.append(&about.encode());
         }
         self.last.truncate(shared);
         self.last.extend_from_slice(rest);

@@ -8,14 +8,18 @@
 //! Invariants:
 //! - A moment begins under the log's lock, and the index changes under it: so a batch is in front
 //!   of the moment or behind it.
+//! - A value in pieces is noted, with where its pieces lie, before they do not count any more.
 //! - A key is noted before the index changes. So who looks at the index first, and then at what is
 //!   noted, finds the word of the moment, or the one of the same record that cleaning moved.
 //! - Nobody waits for a snapshot. One that would hold more than the options allow is given up.
 
+mod hold;
 mod listing;
 mod moment;
 mod moments;
 
+pub(crate) use hold::Hold;
+pub(crate) use moment::Moment;
 pub(crate) use moments::Moments;
 
 use std::ops::Bound;
@@ -26,9 +30,8 @@ use timberline_tree::{KeyRange, after_all_with};
 use crate::location::Location;
 use crate::read::Found;
 use crate::scan::View;
-use crate::{Error, Scan, Store};
+use crate::{Error, Scan, Store, ValueReader};
 use listing::Listing;
-use moment::Moment;
 
 /// The records of a store as they were at one moment. Clones are the same snapshot, which is open
 /// until the last of them and of their scans is dropped.
@@ -62,11 +65,11 @@ impl Store {
     /// appends.
     pub fn snapshot(&self) -> Snapshot {
         let inner = &self.inner;
-        let _state = inner.log.lock();
+        let state = inner.log.lock();
         // The index knows nothing of the others.
         let segments = inner.log.segments().into_iter();
         let segments = segments.filter(|it| !it.is_empty());
-        let moment = Arc::new(Moment::new(inner.now(), segments));
+        let moment = Arc::new(Moment::new(inner.now(), state.sequence, segments));
         inner.moments.add(Arc::clone(&moment));
         Snapshot(Arc::new(Open {
             store: self.clone(),
@@ -81,11 +84,21 @@ impl Snapshot {
     /// # Errors
     /// As [`Store::get`]; [`Error::SnapshotGivenUp`].
     pub async fn get(&self, key: &[u8]) -> Result<Option<Vec<u8>>, Error> {
-        let found = match self.0.word(key)? {
-            Some(word) => self.0.record(key, word).await?,
-            None => None,
-        };
-        Ok(found.map(|it| it.value))
+        match self.0.find(key).await? {
+            Some(found) => self.0.whole(found).await,
+            None => Ok(None),
+        }
+    }
+
+    /// A reader of the value that a key had, as [`Store::reader`]. It needs the snapshot no more.
+    ///
+    /// # Errors
+    /// As [`get`](Self::get).
+    pub async fn reader(&self, key: &[u8]) -> Result<Option<ValueReader>, Error> {
+        match self.0.find(key).await? {
+            Some(found) => self.0.store.reader_of(found, Some(&self.0.moment)),
+            None => Ok(None),
+        }
     }
 
     /// The records whose keys lie within bounds, from either end. It reads up to 16 records ahead.
@@ -108,11 +121,29 @@ impl Open {
         self.moment.word(&*self.store.inner.index, key)
     }
 
+    /// The record that a key had.
+    async fn find(&self, key: &[u8]) -> Result<Option<Found>, Error> {
+        match self.word(key)? {
+            Some(word) => self.record(key, word).await,
+            None => Ok(None),
+        }
+    }
+
+    /// The whole value of a record that was found.
+    pub async fn whole(&self, found: Found) -> Result<Option<Vec<u8>>, Error> {
+        self.store.whole(found, Some(&self.moment)).await
+    }
+
     /// The record of a key, which was listed with this word.
     pub async fn record(&self, key: &[u8], mut word: u64) -> Result<Option<Found>, Error> {
         let inner = &self.store.inner;
         loop {
-            let segment = |id| self.moment.segment(id).or_else(|| inner.log.segment(id));
+            let segment = |id| {
+                self.moment
+                    .hold
+                    .segment(id)
+                    .or_else(|| inner.log.segment(id))
+            };
             let read = inner.read_from(segment, Location::from_word(word), key);
             if let Some(found) = read.await? {
                 return Ok(Some(found).filter(|it| self.shows(it.expires)));

@@ -2,13 +2,15 @@
 
 use std::collections::BTreeMap;
 use std::ops::Bound;
-use std::sync::{Arc, PoisonError, RwLock};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError, RwLock};
 
 use timberline_tree::Art;
 
+use super::Hold;
 use crate::Error;
 use crate::index::Index;
 use crate::location::{Location, SegmentId};
+use crate::pieces::Value;
 use crate::segment::Segment;
 use crate::store::PENDING;
 
@@ -35,21 +37,27 @@ pub enum Way {
 pub struct Moment {
     /// The time then.
     pub now: u64,
+    /// The number of the last record then.
+    sequence: u64,
     /// The words of keys that changed since; [`PENDING`] where there was no record. `None` once it
     /// is given up.
     noted: RwLock<Option<Art<[u8], u64>>>,
+    /// Values in pieces that keys had then, and have no more.
+    values: Mutex<BTreeMap<u64, Arc<Value>>>,
     /// Segments that may have records of the moment, those too that are erased.
-    held: RwLock<BTreeMap<SegmentId, Arc<Segment>>>,
+    pub hold: Hold,
 }
 
 impl Moment {
-    /// `segments` are those that have records of it.
-    pub fn new(now: u64, segments: impl Iterator<Item = Arc<Segment>>) -> Moment {
-        let held = segments.map(|it| (it.id(), it)).collect();
+    /// `sequence` is the number of the last record, and `segments` are those that have records of
+    /// it.
+    pub fn new(now: u64, sequence: u64, segments: impl Iterator<Item = Arc<Segment>>) -> Moment {
         Moment {
             now,
+            sequence,
             noted: RwLock::new(Some(Art::new())),
-            held: RwLock::new(held),
+            values: Mutex::default(),
+            hold: Hold::new(segments),
         }
     }
 
@@ -72,14 +80,41 @@ impl Moment {
                 return true;
             }
             let id = Location::from_word(word).segment();
-            if word != PENDING && !self.holds(id) {
+            if word != PENDING && !self.hold.has(id) {
                 // Cleaning moved the record there.
-                let mut held = self.held.write().unwrap_or_else(PoisonError::into_inner);
-                held.extend(segment(id).map(|it| (id, it)));
+                self.hold.extend(segment(id));
             }
             noted.insert(key, word).is_ok()
         });
         noted.unwrap_or(true)
+    }
+
+    /// A key is about to have this value no more.
+    pub fn note_value(
+        &self,
+        value: &Arc<Value>,
+        segment: impl Fn(SegmentId) -> Option<Arc<Segment>>,
+    ) {
+        if !value.was_there(self.sequence) {
+            return;
+        }
+        self.with_noted(|_| {
+            let places = value.places();
+            let ids = places.iter().map(|it| it.segment());
+            // Cleaning may have moved pieces.
+            self.hold
+                .extend(ids.filter(|&id| !self.hold.has(id)).filter_map(segment));
+            self.lock_values().insert(value.id, Arc::clone(value));
+        });
+    }
+
+    /// A value that a key had then and has no more.
+    pub fn value(&self, id: u64) -> Option<Arc<Value>> {
+        self.lock_values().get(&id).cloned()
+    }
+
+    fn lock_values(&self) -> MutexGuard<'_, BTreeMap<u64, Arc<Value>>> {
+        self.values.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// A key's word at the moment, or that of the same record where it lies now.
@@ -129,27 +164,18 @@ impl Moment {
         Ok((all.into_iter().collect(), end))
     }
 
-    /// A segment, if it is held.
-    pub fn segment(&self, id: SegmentId) -> Option<Arc<Segment>> {
-        let held = self.held.read().unwrap_or_else(PoisonError::into_inner);
-        held.get(&id).cloned()
-    }
-
-    pub fn holds(&self, id: SegmentId) -> bool {
-        let held = self.held.read().unwrap_or_else(PoisonError::into_inner);
-        held.contains_key(&id)
-    }
-
     /// Bytes of memory for what is noted.
     pub fn bytes(&self) -> u64 {
         let committed = self.with_noted(Art::committed);
-        committed.map_or(0, |(fast, slow)| (fast + slow) as u64)
+        let words = committed.map_or(0, |(fast, slow)| (fast + slow) as u64);
+        let values = self.lock_values();
+        words + values.values().map(|it| it.bytes()).sum::<u64>()
     }
 
     /// Reads fail from now on, and it holds nothing.
     pub fn give_up(&self) {
         *self.noted.write().unwrap_or_else(PoisonError::into_inner) = None;
-        let mut held = self.held.write().unwrap_or_else(PoisonError::into_inner);
-        held.clear();
+        self.lock_values().clear();
+        self.hold.give_up();
     }
 }

@@ -244,46 +244,75 @@ fn space_and_memory_come_back() {
     }
 }
 
-/// `tests/store/version_1` is what version 1 wrote: puts, a batch, deletes, a checkpoint.
+/// `tests/store/version_1` and `version_2` are what these versions wrote: puts, a batch, deletes, a
+/// checkpoint; and in version 2 records that expire.
 #[test]
-fn files_of_version_1_are_read() {
-    let segment = include_bytes!("version_1/000000.segment");
-    let checkpoint = include_bytes!("version_1/000005.checkpoint");
+fn files_of_older_versions_are_read() {
+    let old: [&[u8]; 2] = [
+        include_bytes!("version_1/000000.segment"),
+        include_bytes!("version_1/000005.checkpoint"),
+    ];
+    files_are_read(old, NOW, async |store| {
+        assert_eq!(get(store, b"banana").await.as_deref(), Some(&b"yellow"[..]));
+        assert_eq!(get(store, b"date").await.as_deref(), Some(&b""[..]));
+        assert_eq!(get(store, b"").await, Some(vec![9; 40]));
+        assert_eq!(
+            (store.len(), store.expiry(b"date")),
+            (3, Some(Expiry::Never))
+        );
+    });
+    let old: [&[u8]; 2] = [
+        include_bytes!("version_2/000000.segment"),
+        include_bytes!("version_2/000002.checkpoint"),
+    ];
+    // When they were written.
+    let now = 1 << 40;
+    files_are_read(old, now, async |store| {
+        assert_eq!(get(store, b"banana").await.as_deref(), Some(&b"yellow"[..]));
+        assert_eq!(get(store, b"").await, Some(vec![9; 40]));
+        assert_eq!(get(store, b"apple").await.as_deref(), Some(&b"green"[..]));
+        assert_eq!(
+            (store.len(), store.expiry(b"apple")),
+            (4, Some(Expiry::At(now + 9)))
+        );
+        assert_eq!(store.expiry(b"cherry"), Some(Expiry::At(now + 5)));
+    });
+}
+
+/// Opens a store that an older version wrote, at this time, with its checkpoint and without it;
+/// `is_right` looks at what it has. New records are put beside the old ones.
+fn files_are_read(files: [&[u8]; 2], at: u64, is_right: impl AsyncFn(&Store)) {
     for with_checkpoint in [true, false] {
         let (now, options) = timed();
+        now.store(at, SeqCst);
         let (_, disk, mut driver) = simulated(5);
+        let large = vec![3; 20_000];
         driver.block_on(async {
             disk.create_folder(Path::new("store")).expect("it is made");
-            let files: &[(_, &[u8])] = match with_checkpoint {
-                true => &[
-                    ("000000.segment", segment),
-                    ("000005.checkpoint", checkpoint),
-                ],
-                false => &[("000000.segment", segment)],
-            };
-            for (name, bytes) in files {
+            // The number is in its header.
+            let checkpoint = format!("{:06x}.checkpoint", files[1][20]);
+            let names = ["000000.segment", &checkpoint];
+            let all = 1 + usize::from(with_checkpoint);
+            for (name, bytes) in names.iter().zip(files).take(all) {
                 crate::copy_in(&disk, &Path::new("store").join(name), bytes).await;
             }
             let opened = Store::open_on(&disk, Path::new("store"), options.clone()).await;
             let (store, report) = opened.expect("it opens");
-            assert_eq!(
-                (report.keys, report.unread),
-                (3, usize::from(with_checkpoint))
-            );
+            is_right(&store).await;
+            assert_eq!(report.unread, usize::from(with_checkpoint));
             assert_eq!((report.checkpoints, report.damaged), (vec![], vec![]));
             drop(store);
             with_store(&disk, options.clone(), async |store| {
-                assert_eq!(get(store, b"banana").await.as_deref(), Some(&b"yellow"[..]));
-                assert_eq!(get(store, b"date").await.as_deref(), Some(&b""[..]));
-                assert_eq!(get(store, b"").await, Some(vec![9; 40]));
-                assert_eq!(store.expiry(b"date"), Some(Expiry::Never));
-                let set = store.set_expiry(b"date", Expiry::At(NOW + 1)).await;
+                is_right(store).await;
+                let set = store.set_expiry(b"banana", Expiry::At(at + 1)).await;
                 assert!(set.expect("there is space"));
+                store.put(b"", &large).await.expect("there is space");
             })
             .await;
             now.fetch_add(1, SeqCst);
             with_store(&disk, options.clone(), async |store| {
-                assert_eq!((store.len(), get(store, b"date").await), (2, None));
+                assert_eq!(get(store, b"banana").await, None);
+                assert_eq!(get(store, b"").await.as_ref(), Some(&large));
                 assert_eq!(store.check().await.expect("it is read").damaged, []);
             })
             .await;
@@ -318,7 +347,7 @@ fn a_backup_keeps_the_times() {
 }
 
 #[test]
-fn the_longest_keys_expire_and_longer_ones_are_refused() {
+fn the_longest_keys_and_values_expire_and_longer_keys_are_refused() {
     let (now, options) = timed();
     let (_, disk, mut driver) = simulated(7);
     let options = Options {
@@ -335,10 +364,9 @@ fn the_longest_keys_expire_and_longer_ones_are_refused() {
             put(store, &long, b"2", Expiry::Never).await;
             let most = (1 << 20) / 8 - 24 - 8 - 8;
             put(store, b"k", &vec![2; most], Expiry::At(NOW + 1)).await;
-            let value = vec![2; most + 8];
-            let refused = store.put_expiring(b"k", &value, Expiry::At(NOW + 1)).await;
-            let message = "a value of 131040 bytes: this store's longest are 131032";
-            assert_eq!(refused.expect_err("it is too long").to_string(), message);
+            // In pieces.
+            put(store, b"k", &vec![2; most + 8], Expiry::At(NOW + 1)).await;
+            assert_eq!(get(store, b"k").await, Some(vec![2; most + 8]));
         })
         .await;
         with_store(&disk, options.clone(), async |store| {

@@ -3,6 +3,7 @@
 mod damage;
 mod expiry;
 mod hiding;
+mod large;
 #[path = "../opened/mod.rs"]
 mod opened;
 mod opening;

@@ -40,10 +40,10 @@ fn another_stores_file_is_refused() {
         let name = "other/000000.segment: ";
         let message = wrong(&|bytes| bytes[0] = b'X').await;
         assert_eq!(message, format!("{name}this is no segment of a store"));
-        let message = wrong(&|bytes| bytes[8] = 3).await;
+        let message = wrong(&|bytes| bytes[8] = 4).await;
         assert_eq!(
             message,
-            format!("{name}its format is version 3; this program reads 1 to 2")
+            format!("{name}its format is version 4; this program reads 1 to 3")
         );
         let message = wrong(&|bytes| bytes[20] ^= 1).await;
         assert_eq!(message, format!("{name}its header is damaged"));
