@@ -28,7 +28,7 @@ pub struct Options {
     /// When a write is acknowledged.
     pub durability: Durability,
     /// Bytes of a segment, the file that is written and cleaned as a whole: 64 KiB to 128 MiB, in
-    /// multiples of 4 KiB. A record takes at most an eighth of one.
+    /// multiples of 4 KiB. A record takes at most an eighth of one; longer values lie in pieces.
     pub segment_bytes: u64,
     /// The most bytes of all segments together; at least eight segments. Checkpoints of the index
     /// come on top: 12 bytes a key, 20 if it expires, and its own; twice while one is written.
