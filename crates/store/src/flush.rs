@@ -47,7 +47,8 @@ impl Store {
     pub fn close(&self) {
         let mut state = self.inner.log.lock();
         state.closing = true;
-        state.changed();
+        // What a commit wrote of the cold head is in its file, but not on the disk.
+        state.want_sync();
     }
 
     /// Begins a commit of all that was written, without waiting. Called by a timer, it bounds what

@@ -1,5 +1,6 @@
 //! The store's operations, and what it says when something goes wrong.
 
+mod closing;
 mod damage;
 mod expiry;
 mod hiding;
