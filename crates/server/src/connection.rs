@@ -11,10 +11,11 @@ use tokio::io::{AsyncReadExt, AsyncWrite};
 use tokio::net::TcpStream;
 
 use crate::ahead::Ahead;
+use crate::blocked;
 use crate::client::Client;
-use crate::command::{dispatch, end_watches, leave};
+use crate::command::{Command, dispatch, end_watches, leave};
 use crate::options::Durability;
-use crate::resp::{Limits, Parser, Writer};
+use crate::resp::{Args, Limits, Parser, Writer};
 use crate::session::{Replies, Session};
 use crate::shared::{Shared, millis_since_1970};
 
@@ -70,6 +71,7 @@ pub(crate) async fn serve(shared: Arc<Shared>, stream: TcpStream, client: Arc<Cl
     let _ = connection.run().await;
     let session = &mut connection.session;
     end_watches(&shared, session);
+    blocked::end(&shared, session);
     leave(&shared, session);
     shared.buffers.fetch_sub(connection.accounted, Relaxed);
     shared.remove_client(client.id);
@@ -191,13 +193,19 @@ impl Connection<'_> {
             ahead.prepare(&self.input, &self.shared.keyspace);
             for (found, args) in ahead.commands(&self.input) {
                 last = found;
-                let from = self.out.bytes.len();
+                let mut from = self.out.bytes.len();
                 if self.session.is_subscribed() {
                     // Messages that came before this command are seen before its reply.
                     self.out.bytes.extend(self.session.client.take_messages());
                 }
                 let (session, out) = (&mut self.session, &mut self.out);
                 dispatch(self.shared, session, found, args, out, now).await;
+                if session.blocked.is_some() {
+                    let (shared, stream) = (self.shared, &mut self.stream);
+                    now = unblock(shared, session, stream, found, args, out).await?;
+                    // What came before was sent.
+                    from = 0;
+                }
                 self.session.replies = match self.session.replies {
                     Replies::On => Replies::On,
                     Replies::SkipThis => Replies::SkipNext,
@@ -274,6 +282,40 @@ impl Connection<'_> {
         !(is_large && self.shared.are_buffers_full())
             && self.input.len() <= self.shared.config.max_query()
     }
+}
+
+/// Runs a command that waits until it is done. Returns the time in milliseconds since 1970.
+async fn unblock(
+    shared: &Shared,
+    session: &mut Session,
+    stream: &mut TcpStream,
+    found: Option<&'static Command>,
+    args: Args<'_>,
+    out: &mut Writer,
+) -> io::Result<i64> {
+    let mut now = millis_since_1970();
+    while session.is_blocked() {
+        // It was run, and is not done.
+        session.commands -= 1;
+        flush(shared, session, stream, out).await?;
+        match blocked::event(session, stream).await? {
+            blocked::Event::Woken if session.client.is_killed() => {
+                return Err(io::ErrorKind::ConnectionAborted.into());
+            }
+            blocked::Event::Woken => {
+                out.bytes = session.client.take_messages();
+                session.commands += 1;
+            }
+            blocked::Event::Again => {
+                now = millis_since_1970();
+                session.clock = None;
+                blocked::begin_again(session);
+                dispatch(shared, session, found, args, out, now).await;
+            }
+        }
+    }
+    blocked::end(shared, session);
+    Ok(now)
 }
 
 /// Sends the replies of a connection, once what they promise is on the disk.

@@ -50,6 +50,7 @@ fn server(shared: &Shared, text: &mut String) {
 
 fn clients(shared: &Shared, text: &mut String) {
     line(text, "connected_clients", shared.client_count());
+    line(text, "blocked_clients", shared.keyspace.waiting.count());
     line(text, "maxclients", shared.config.max_clients.load(Relaxed));
 }
 

@@ -8,6 +8,7 @@
 //! core, and sockets.
 
 mod ahead;
+mod blocked;
 mod channels;
 mod client;
 mod cluster;

@@ -50,7 +50,7 @@ pub struct Options {
     /// The most bytes on the disk.
     pub capacity: u64,
     /// Whether this is a cache: when the disk's bytes are used up, the oldest strings go. There are
-    /// no hashes and sets then, of which a part could go.
+    /// strings only then: of other types a part could go.
     pub evict: bool,
     /// When writes are acknowledged.
     pub durability: Durability,

@@ -5,6 +5,7 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering::Relaxed;
 use std::time::Instant;
 
+use crate::blocked::Blocked;
 use crate::client::Client;
 use crate::command::Transaction;
 use crate::keyspace::Watched;
@@ -36,6 +37,8 @@ pub(crate) struct Session {
     pub commands: u64,
     pub transaction: Option<Transaction>,
     pub watched: Vec<Watched>,
+    /// What its command waits for.
+    pub blocked: Option<Blocked>,
     pub channels: BTreeSet<Box<[u8]>>,
     pub patterns: BTreeSet<Box<[u8]>>,
 }
@@ -52,6 +55,7 @@ impl Session {
             commands: 0,
             transaction: None,
             watched: Vec::new(),
+            blocked: None,
             channels: BTreeSet::new(),
             patterns: BTreeSet::new(),
         }
@@ -60,6 +64,11 @@ impl Session {
     /// Whether it receives messages of any channel.
     pub fn is_subscribed(&self) -> bool {
         !(self.channels.is_empty() && self.patterns.is_empty())
+    }
+
+    /// Whether its command has to wait before it is run again.
+    pub fn is_blocked(&self) -> bool {
+        self.blocked.as_ref().is_some_and(|it| it.waits)
     }
 
     /// A command could not be queued: the transaction can't be executed.

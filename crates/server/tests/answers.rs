@@ -129,6 +129,11 @@ fn sets() {
 }
 
 #[test]
+fn lists() {
+    compare(include_str!("answers/lists.txt"));
+}
+
+#[test]
 fn sorted_sets() {
     compare(include_str!("answers/sorted.txt"));
 }

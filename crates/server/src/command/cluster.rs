@@ -6,8 +6,8 @@ use std::ops::RangeInclusive;
 
 use timberline_remote::ComputeId;
 
+use super::row::Handler;
 use super::scan::{Options, options};
-use super::table::Handler;
 use super::{Args, Call, Command, Done, Failure, matches};
 use crate::cluster::{Held, Map, Node, SLOTS, name_of, places_of, slot_of};
 use crate::keyspace::Entry;

@@ -200,6 +200,11 @@ pub(super) async fn copy(call: &mut Call<'_>) -> Done {
         call.out.integer(0);
         return Ok(());
     }
+    if entry.kind == Kind::List {
+        call.keyspace().copy_list(entry, to, old.as_ref()).await?;
+        call.out.integer(1);
+        return Ok(());
+    }
     if entry.kind != Kind::String {
         let mut edit = call.keyspace().replace(to, entry.kind, call.now).await?;
         edit.expires = entry.expires;

@@ -4,12 +4,16 @@ mod cluster;
 mod combinations;
 mod connection;
 mod failure;
+mod flags;
 mod hashes;
 mod keys;
+mod keys_of;
+mod lists;
 mod number;
 mod pattern;
 mod pubsub;
 mod ranges;
+mod row;
 mod scan;
 mod server;
 mod sets;
@@ -17,6 +21,7 @@ mod sorted;
 mod strings;
 mod table;
 mod transaction;
+mod waiting_lists;
 
 use std::ops::Range;
 use std::pin::Pin;
@@ -29,13 +34,16 @@ use crate::session::Session;
 use crate::shared::Shared;
 
 pub(crate) use failure::Failure;
+pub(crate) use flags::Flags;
 pub(crate) use number::decimal;
 pub(crate) use pattern::matches;
 pub(crate) use pubsub::leave;
+pub(crate) use row::Command;
 pub(crate) use scan::Cursors;
-pub(crate) use table::{Command, Flags, find};
+pub(crate) use table::find;
 
-use table::{Handler, Keys};
+use keys_of::Keys;
+use row::Handler;
 pub(crate) use transaction::{Transaction, end_watches, unwatch};
 
 /// How a command ended: with its reply written, or with an error to write.

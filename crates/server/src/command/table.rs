@@ -1,180 +1,28 @@
 //! All commands.
 
-use smallvec::SmallVec;
-
-use super::{Call, Done, Running};
+use super::flags::Flags;
+use super::keys_of::Keys;
+use super::row::{Command, Handler};
 use super::{
-    cluster, combinations, connection, hashes, keys, pubsub, scan, server, sets, sorted, strings,
-    transaction,
+    cluster, combinations, connection, hashes, keys, lists, pubsub, scan, server, sets, sorted,
+    strings, transaction, waiting_lists,
 };
-use crate::resp::{Args, integer};
-
-/// A command that the server knows.
-pub(crate) struct Command {
-    /// Its name, in lower case.
-    pub name: &'static str,
-    /// Its arguments, the name included; at least this many if negative.
-    pub arity: i8,
-    pub flags: Flags,
-    pub keys: Keys,
-    /// What `COMMAND DOCS` says.
-    pub group: &'static str,
-    pub summary: &'static str,
-    pub handler: Handler,
-}
-
-/// What runs a command.
-#[derive(Clone, Copy)]
-pub(crate) enum Handler {
-    /// A function that never waits.
-    Now(fn(&mut Call<'_>) -> Done),
-    /// A future.
-    Later(for<'a> fn(&'a mut Call<'_>) -> Running<'a>),
-    /// A function that does nothing if it has to wait, and then a future. Most commands that are
-    /// frequent find all that they need in memory, and a future costs as much as they do.
-    Quick(
-        fn(&mut Call<'_>) -> Option<Done>,
-        for<'a> fn(&'a mut Call<'_>) -> Running<'a>,
-    ),
-}
-
-impl std::fmt::Debug for Command {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.write_str(self.name)
-    }
-}
-
-impl Command {
-    /// Whether it is about values that are more than one record.
-    pub fn is_of_many_records(&self) -> bool {
-        matches!(self.group, "hash" | "set" | "sorted-set")
-    }
-
-    /// Whether it takes this many arguments, the name included.
-    pub fn takes(&self, args: usize) -> bool {
-        match self.arity {
-            least if least < 0 => args >= usize::from(least.unsigned_abs()),
-            exactly => args == exactly as usize,
-        }
-    }
-}
-
-/// Properties of a command.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(crate) struct Flags(u16);
-
-impl Flags {
-    pub const NONE: Flags = Flags(0);
-    /// It changes keys.
-    pub const WRITE: Flags = Flags(1);
-    /// It reads keys.
-    pub const READ: Flags = Flags(2);
-    /// It can take memory, so is refused when there is none.
-    pub const GROWS: Flags = Flags(4);
-    /// Allowed before a client has authenticated itself.
-    pub const NO_AUTH: Flags = Flags(8);
-    /// Allowed to a subscriber that speaks RESP2.
-    pub const SUBSCRIBED: Flags = Flags(16);
-    /// Run at once inside `MULTI`.
-    pub const NOT_QUEUED: Flags = Flags(32);
-    /// Refused inside `MULTI`.
-    pub const NOT_IN_MULTI: Flags = Flags(64);
-    /// It needs all keys' locks.
-    pub const ALL_KEYS: Flags = Flags(128);
-    /// It locks its keys itself.
-    pub const UNLOCKED: Flags = Flags(256);
-
-    pub const fn and(self, other: Flags) -> Flags {
-        Flags(self.0 | other.0)
-    }
-
-    pub fn has(self, other: Flags) -> bool {
-        self.0 & other.0 != 0
-    }
-
-    /// Redis' names for them.
-    pub fn names(self) -> Vec<&'static str> {
-        let names = [
-            (Flags::WRITE, "write"),
-            (Flags::READ, "readonly"),
-            (Flags::GROWS, "denyoom"),
-            (Flags::NO_AUTH, "no_auth"),
-        ];
-        names
-            .iter()
-            .filter(|it| self.has(it.0))
-            .map(|it| it.1)
-            .collect()
-    }
-}
-
-/// Where a command's keys are.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(crate) enum Keys {
-    None,
-    /// From this argument to that one, counted from the end if negative, in these steps.
-    At(i8, i8, i8),
-    /// As many as this argument says, behind it; and one in front of it, unless that is the name.
-    Counted(usize),
-}
-
-impl Keys {
-    pub fn is_none(self) -> bool {
-        self == Keys::None
-    }
-
-    pub fn positions(self) -> (i64, i64, i64) {
-        match self {
-            Keys::None | Keys::Counted(1) => (0, 0, 0),
-            Keys::Counted(_) => (1, 1, 1),
-            Keys::At(first, last, step) => (first.into(), last.into(), step.into()),
-        }
-    }
-
-    /// Which argument is the first key, if that does not depend on the others.
-    pub fn first(self) -> Option<usize> {
-        match self {
-            Keys::At(first, _, _) => Some(first as usize),
-            Keys::None | Keys::Counted(_) => None,
-        }
-    }
-
-    /// The keys among these arguments.
-    pub fn of(self, args: Args<'_>) -> SmallVec<[&[u8]; 4]> {
-        match self {
-            Keys::None => SmallVec::new(),
-            Keys::Counted(at) => {
-                let count = args.get(at).and_then(integer).unwrap_or(0);
-                let count = usize::try_from(count).unwrap_or(0);
-                let keys = args.from(at + 1).iter().take(count);
-                (1..at).filter_map(|it| args.get(it)).chain(keys).collect()
-            }
-            Keys::At(first, last, step) => {
-                let last = match last {
-                    from_end if from_end < 0 => {
-                        args.len().saturating_sub(from_end.unsigned_abs().into())
-                    }
-                    at => (at as usize).min(args.len() - 1),
-                };
-                let keys = (first as usize..=last).step_by(step as usize);
-                keys.filter_map(|it| args.get(it)).collect()
-            }
-        }
-    }
-}
 
 const ONE: Keys = Keys::At(1, 1, 1);
 const TWO: Keys = Keys::At(1, 2, 1);
 const ALL: Keys = Keys::At(1, -1, 1);
 const PAIRS: Keys = Keys::At(1, -1, 2);
 const COUNTED: Keys = Keys::Counted(1);
-const STORED: Keys = Keys::Counted(2);
+const STORED: Keys = Keys::FirstAndCounted;
+const BUT_LAST: Keys = Keys::At(1, -2, 1);
 const NO: Keys = Keys::None;
 
 const R: Flags = Flags::READ;
 const W: Flags = Flags::WRITE;
 const G: Flags = Flags::WRITE.and(Flags::GROWS);
 const N: Flags = Flags::NONE;
+/// It takes its keys' locks itself, as it may wait.
+const B: Flags = Flags::WRITE.and(Flags::UNLOCKED);
 
 /// Rows of the table: name, arity, flags, keys, handler, summary.
 macro_rules! rows {
@@ -287,6 +135,33 @@ pub(crate) static TABLE: &[Command] = rows! {
     "sscan" -3 R, ONE, later!(sets::sscan), "Lists members in steps";
     "sunion" -2 R, ALL, later!(sets::sunion), "Returns the union of sets";
     "sunionstore" -3 G, ALL, later!(sets::sunionstore), "Stores the union of sets";
+    ]
+    "list" => [
+    "blmove" 6 B.and(G), TWO, later!(waiting_lists::blmove),
+        "Moves an element to another list, and waits for one";
+    "blmpop" -5 B, Keys::Counted(2), later!(waiting_lists::blmpop),
+        "Removes elements of the first list that has any, and waits for one";
+    "blpop" -3 B, BUT_LAST, later!(waiting_lists::bpop), "Removes the first element, or waits for one";
+    "brpop" -3 B, BUT_LAST, later!(waiting_lists::bpop), "Removes the last element, or waits for one";
+    "brpoplpush" 4 B.and(G), TWO, later!(waiting_lists::brpoplpush),
+        "Moves the last element to another list, and waits for one";
+    "lindex" 3 R, ONE, later!(lists::lindex), "Returns an element by its index";
+    "linsert" 5 G, ONE, later!(lists::linsert), "Adds an element beside another one";
+    "llen" 2 R, ONE, later!(lists::llen), "Counts elements";
+    "lmove" 5 G, TWO, later!(lists::lmove), "Moves an element to another list";
+    "lmpop" -4 W, COUNTED, later!(lists::lmpop), "Removes elements of the first list that has any";
+    "lpop" -2 W, ONE, later!(lists::pop), "Removes the first elements";
+    "lpos" -3 R, ONE, later!(lists::lpos), "Returns the indexes of an element";
+    "lpush" -3 G, ONE, later!(lists::push), "Adds elements in front";
+    "lpushx" -3 G, ONE, later!(lists::push), "Adds elements in front of a list that exists";
+    "lrange" 4 R, ONE, later!(lists::lrange), "Returns a range of elements";
+    "lrem" 4 W, ONE, later!(lists::lrem), "Removes elements by their value";
+    "lset" 4 G, ONE, later!(lists::lset), "Replaces an element";
+    "ltrim" 4 W, ONE, later!(lists::ltrim), "Removes all elements outside a range";
+    "rpop" -2 W, ONE, later!(lists::pop), "Removes the last elements";
+    "rpoplpush" 3 G, TWO, later!(lists::rpoplpush), "Moves the last element to another list";
+    "rpush" -3 G, ONE, later!(lists::push), "Adds elements behind";
+    "rpushx" -3 G, ONE, later!(lists::push), "Adds elements behind a list that exists";
     ]
     "sorted-set" => [
     "zadd" -4 G, ONE, later!(sorted::zadd), "Sets scores of members";

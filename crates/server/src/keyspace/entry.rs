@@ -11,6 +11,8 @@ pub enum Kind {
     Set = 2,
     /// A sorted set.
     SortedSet = 3,
+    /// A list.
+    List = 4,
 }
 
 impl Kind {
@@ -21,6 +23,7 @@ impl Kind {
             Kind::Hash => "hash",
             Kind::Set => "set",
             Kind::SortedSet => "zset",
+            Kind::List => "list",
         }
     }
 }
@@ -46,6 +49,7 @@ impl Entry {
             1 => Kind::Hash,
             2 => Kind::Set,
             3 => Kind::SortedSet,
+            4 => Kind::List,
             _ => Kind::String,
         };
         let expires = Entry::expiry(&bytes);
@@ -94,14 +98,19 @@ impl Entry {
         &self.bytes[self.header..]
     }
 
-    /// The id of a hash, set or sorted set.
+    /// The id of a hash, set, sorted set or list; 0 of a list whose elements are in this record.
     pub fn id(&self) -> u64 {
         self.number(0)
     }
 
-    /// Elements of a hash, set or sorted set.
+    /// Elements of a hash, set, sorted set or list.
     pub fn elements(&self) -> u64 {
         self.number(8)
+    }
+
+    /// What stands behind the elements' number.
+    pub(super) fn rest(&self) -> &[u8] {
+        self.value().get(16..).unwrap_or(&[])
     }
 
     fn number(&self, at: usize) -> u64 {

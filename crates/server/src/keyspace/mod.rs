@@ -4,10 +4,11 @@
 //!
 //! ```text
 //! s KEY               a string: header, bytes
-//! a KEY               a hash, set or sorted set: header, id u64, elements u64
+//! a KEY               a hash, set, sorted set or list: header, id u64, elements u64, …
 //! f ID FIELD          a field of a hash: its value; a member of a set: nothing
 //! m ID MEMBER         a member of a sorted set: its score
 //! z ID SCORE MEMBER   the same in order of scores: nothing
+//! l ID PLACE          an element of a list
 //! d ID                all elements of this id are to be removed
 //! e TIME KEY          a key expires then, unless it says otherwise: nothing
 //! i                   the first id that no key has had
@@ -24,8 +25,11 @@ mod aggregate;
 mod entry;
 mod error;
 mod expiry;
+mod list;
 mod now;
+mod orphans;
 mod pooled;
+mod waiting;
 mod watch;
 
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
@@ -37,7 +41,9 @@ use tokio::sync::{Mutex, MutexGuard, Notify};
 pub use aggregate::{ELEMENT_NAME, score_of, sortable};
 pub use entry::{Entry, Kind};
 pub use error::Error;
+pub use list::{List, Side};
 pub use now::Place;
+pub use waiting::{Wait, Waiting};
 pub use watch::{Watched, Watches};
 
 use crate::cluster::{Node, Strings};
@@ -63,6 +69,8 @@ pub struct Keyspace {
     stripes: Box<[Mutex<()>]>,
     /// Who wants to know of changes.
     pub watches: Watches,
+    /// Who waits for elements of lists.
+    pub waiting: Waiting,
     next_id: AtomicU64,
     /// Held while elements are removed whose keys nobody has locked.
     removing: Mutex<()>,
@@ -94,6 +102,7 @@ impl Keyspace {
         Ok(Keyspace {
             stripes: (0..STRIPES).map(|_| Mutex::default()).collect(),
             watches: Watches::default(),
+            waiting: Waiting::default(),
             next_id: AtomicU64::new(next),
             removing: Mutex::default(),
             orphans: Notify::new(),
@@ -118,7 +127,7 @@ impl Keyspace {
         self.store.starting_with(b's') + self.aggregates()
     }
 
-    /// Keys that are hashes, sets or sorted sets.
+    /// Keys that are hashes, sets, sorted sets or lists.
     fn aggregates(&self) -> usize {
         self.store.starting_with(b'a')
     }
@@ -252,6 +261,7 @@ impl Keyspace {
             batch: Batch::new(),
             pooled: Vec::new(),
             touched: SmallVec::new(),
+            filled: SmallVec::new(),
             removed: SmallVec::new(),
             orphans: false,
         }
@@ -296,46 +306,6 @@ impl Keyspace {
     /// An id that no key has had.
     fn new_id(&self) -> u64 {
         self.next_id.fetch_add(1, Relaxed)
-    }
-
-    /// Removes elements of keys that are gone, for ever.
-    pub async fn reap(&self) -> Result<(), Error> {
-        loop {
-            let marks: Vec<Vec<u8>> = self
-                .store
-                .keys(&b"d"[..]..&b"e"[..])
-                .take(AT_ONCE)
-                .collect();
-            if marks.is_empty() {
-                self.orphans.notified().await;
-                continue;
-            }
-            for mark in marks {
-                for letter in [b'f', b'm', b'z'] {
-                    self.reap_elements(store_key(letter, &[&mark[1..]])).await?;
-                }
-                let _removing = self.removing.lock().await;
-                self.store.delete(&mark).await?;
-                tokio::task::yield_now().await;
-            }
-        }
-    }
-
-    async fn reap_elements(&self, prefix: StoreKey) -> Result<(), Error> {
-        loop {
-            let keys = self.store.keys(&prefix[..]..).take(AT_ONCE);
-            let keys: Vec<_> = keys.take_while(|key| key.starts_with(&prefix)).collect();
-            if keys.is_empty() {
-                return Ok(());
-            }
-            {
-                let _removing = self.removing.lock().await;
-                for key in &keys {
-                    self.store.delete(key).await?;
-                }
-            }
-            tokio::task::yield_now().await;
-        }
     }
 }
 
@@ -386,6 +356,8 @@ pub struct Changes<'a> {
     batch: Batch,
     pooled: Vec<Pooled>,
     touched: SmallVec<[Box<[u8]>; 2]>,
+    /// Lists that may have got elements, while somebody waits for such.
+    filled: SmallVec<[Box<[u8]>; 1]>,
     /// Ids of the keys that are removed.
     removed: SmallVec<[u64; 2]>,
     orphans: bool,
@@ -423,12 +395,11 @@ impl Changes<'_> {
     pub fn remove_entry(&mut self, key: &[u8], entry: &Entry) {
         if entry.kind == Kind::String {
             self.delete_record(b's', key);
-        } else if !self.removed.contains(&entry.id()) {
-            self.removed.push(entry.id());
+        } else if entry.id() == 0 {
             self.batch.delete(&store_key(b'a', &[key]));
-            self.batch
-                .put(&store_key(b'd', &[&entry.id().to_be_bytes()]), &[]);
-            self.orphans = true;
+        } else if !self.removed.contains(&entry.id()) {
+            self.batch.delete(&store_key(b'a', &[key]));
+            self.remove_elements(entry.id());
         }
         self.touch(key);
     }
@@ -443,6 +414,9 @@ impl Changes<'_> {
         };
         let record = Entry::encode(entry.kind, expires, &[entry.value()]);
         self.put_record(letter, key, &record);
+        if entry.kind == Kind::List {
+            self.fill(key);
+        }
     }
 
     /// Sets a key's record, and a timer if it expires.
@@ -492,6 +466,9 @@ impl Changes<'_> {
         }
         for key in &self.touched {
             keyspace.watches.touch(key);
+        }
+        for key in &self.filled {
+            keyspace.waiting.wake(key);
         }
         if self.orphans {
             keyspace.orphans.notify_one();

@@ -1,0 +1,451 @@
+//! Lists: a short one is one record, a longer one has a record for each element.
+//!
+//! The key's record of a list is `header, id u64, elements u64`, and behind them
+//!
+//! - if the id is 0, the elements, each behind its length (u32);
+//! - otherwise the place of the first element (u64). Places of elements follow one another without
+//!   gaps, so an element is found by its index with one read. What is inserted or removed in the
+//!   middle moves the elements on its shorter side.
+//!
+//! A long list is one record again when most of it is trimmed away, and when it was empty.
+
+use std::collections::{BTreeMap, VecDeque};
+use std::ops::{ControlFlow, Range};
+
+use super::{Changes, Entry, Error, Failed, Keyspace, Kind, StoreKey, store_key};
+
+/// Bytes of elements, with their lengths, that are kept in the key's record.
+const SMALL: usize = 512;
+/// Where the first element of a long list is placed: elements are added on both sides.
+const MIDDLE: u64 = 1 << 63;
+
+/// An end of a list.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Side {
+    /// The first element.
+    Left,
+    /// The last element.
+    Right,
+}
+
+/// A list, with changes that take effect together. One that is not there is empty.
+pub struct List<'a> {
+    keyspace: &'a Keyspace,
+    key: &'a [u8],
+    /// What it was, unless it is new.
+    entry: Option<Entry>,
+    form: Form,
+    is_changed: bool,
+}
+
+enum Form {
+    /// These elements.
+    Small(VecDeque<Vec<u8>>),
+    /// Those of an id, but for these places, which get another element or none.
+    Large {
+        id: u64,
+        places: Range<u64>,
+        changed: BTreeMap<u64, Option<Vec<u8>>>,
+    },
+}
+
+fn element_key(id: u64, place: u64) -> StoreKey {
+    store_key(b'l', &[&id.to_be_bytes(), &place.to_be_bytes()])
+}
+
+/// The elements in a key's record.
+fn unpacked(mut bytes: &[u8]) -> VecDeque<Vec<u8>> {
+    let mut elements = VecDeque::new();
+    while let Some((len, rest)) = bytes.split_first_chunk::<4>() {
+        let (element, rest) = rest.split_at((u32::from_le_bytes(*len) as usize).min(rest.len()));
+        elements.push_back(element.to_vec());
+        bytes = rest;
+    }
+    elements
+}
+
+impl Keyspace {
+    /// A list; an error if the key is of another type.
+    pub async fn list<'a>(&'a self, key: &'a [u8], now: i64) -> Result<List<'a>, Failed> {
+        Ok(self.list_of(key, self.aggregate(key, Kind::List, now).await?))
+    }
+
+    fn list_of<'a>(&'a self, key: &'a [u8], entry: Option<Entry>) -> List<'a> {
+        let form = match &entry {
+            None => Form::Small(VecDeque::new()),
+            Some(entry) if entry.id() == 0 => Form::Small(unpacked(entry.rest())),
+            Some(entry) => {
+                let first = entry
+                    .rest()
+                    .first_chunk()
+                    .map_or(0, |it| u64::from_le_bytes(*it));
+                Form::Large {
+                    id: entry.id(),
+                    places: first..first + entry.elements(),
+                    changed: BTreeMap::new(),
+                }
+            }
+        };
+        List {
+            keyspace: self,
+            key,
+            entry,
+            form,
+            is_changed: false,
+        }
+    }
+
+    /// Copies a list that has this entry to a key that has that one.
+    pub async fn copy_list(
+        &self,
+        list: Entry,
+        to: &[u8],
+        old: Option<&Entry>,
+    ) -> Result<(), Error> {
+        let mut changes = self.changes();
+        if let Some(old) = old {
+            changes.remove_entry(to, old);
+        }
+        let expires = list.expires;
+        let list = self.list_of(to, Some(list));
+        let elements = list.elements(0..list.len()).await?;
+        let copy = List {
+            form: Form::Small(elements.into()),
+            is_changed: true,
+            ..self.list_of(to, None)
+        };
+        copy.write_expiring(&mut changes, expires);
+        changes.commit().await
+    }
+}
+
+impl List<'_> {
+    /// How many elements there are.
+    pub fn len(&self) -> usize {
+        match &self.form {
+            Form::Small(elements) => elements.len(),
+            Form::Large { places, .. } => (places.end - places.start) as usize,
+        }
+    }
+
+    /// Whether there are none: then there is no such key.
+    pub fn is_empty(&self) -> bool {
+        self.len() == 0
+    }
+
+    /// The element at an index.
+    pub async fn get(&self, index: usize) -> Result<Option<Vec<u8>>, Error> {
+        match &self.form {
+            _ if index >= self.len() => Ok(None),
+            Form::Small(elements) => Ok(elements.get(index).cloned()),
+            Form::Large {
+                id,
+                places,
+                changed,
+            } => {
+                let place = places.start + index as u64;
+                if let Some(element) = changed.get(&place) {
+                    return Ok(element.clone());
+                }
+                Ok(self.keyspace.store.get(&element_key(*id, place)).await?)
+            }
+        }
+    }
+
+    /// Shows elements, with their indexes, from a side on, until `each` breaks. Changes that were
+    /// not written are not seen.
+    pub async fn visit(
+        &self,
+        range: Range<usize>,
+        from: Side,
+        mut each: impl FnMut(usize, &[u8]) -> ControlFlow<()>,
+    ) -> Result<(), Error> {
+        let (id, places) = match &self.form {
+            Form::Small(elements) => {
+                let mut indexes = range.start..range.end.min(elements.len());
+                while let Some(index) = match from {
+                    Side::Left => indexes.next(),
+                    Side::Right => indexes.next_back(),
+                } {
+                    if each(index, &elements[index]).is_break() {
+                        break;
+                    }
+                }
+                return Ok(());
+            }
+            Form::Large { id, places, .. } => (*id, places.clone()),
+        };
+        let at = |index: usize| element_key(id, (places.start + index as u64).min(places.end));
+        let (low, high) = (at(range.start), at(range.end.max(range.start)));
+        let mut scan = self.keyspace.store.range(&low[..]..&high[..]);
+        while let Some(element) = match from {
+            Side::Left => scan.next().await,
+            Side::Right => scan.next_back().await,
+        } {
+            let (key, value) = element?;
+            let place = key.last_chunk().map_or(0, |it| u64::from_be_bytes(*it));
+            if each(place.saturating_sub(places.start) as usize, &value).is_break() {
+                break;
+            }
+        }
+        Ok(())
+    }
+
+    /// Elements in order.
+    async fn elements(&self, range: Range<usize>) -> Result<Vec<Vec<u8>>, Error> {
+        let mut elements = Vec::new();
+        let each = |_, element: &[u8]| {
+            elements.push(element.to_vec());
+            ControlFlow::Continue(())
+        };
+        self.visit(range, Side::Left, each).await?;
+        Ok(elements)
+    }
+
+    /// Adds an element at a side.
+    pub fn push(&mut self, side: Side, element: &[u8]) {
+        self.is_changed = true;
+        let element = element.to_vec();
+        match (&mut self.form, side) {
+            (Form::Small(elements), Side::Left) => elements.push_front(element),
+            (Form::Small(elements), Side::Right) => elements.push_back(element),
+            (
+                Form::Large {
+                    places, changed, ..
+                },
+                Side::Left,
+            ) => {
+                places.start -= 1;
+                changed.insert(places.start, Some(element));
+            }
+            (
+                Form::Large {
+                    places, changed, ..
+                },
+                Side::Right,
+            ) => {
+                changed.insert(places.end, Some(element));
+                places.end += 1;
+            }
+        }
+    }
+
+    /// Removes the element at a side.
+    pub async fn pop(&mut self, side: Side) -> Result<Option<Vec<u8>>, Error> {
+        let index = match side {
+            Side::Left => 0,
+            Side::Right => self.len().saturating_sub(1),
+        };
+        let element = self.get(index).await?;
+        if self.is_empty() {
+            return Ok(None);
+        }
+        self.is_changed = true;
+        match (&mut self.form, side) {
+            (Form::Small(elements), Side::Left) => drop(elements.pop_front()),
+            (Form::Small(elements), Side::Right) => drop(elements.pop_back()),
+            (
+                Form::Large {
+                    places, changed, ..
+                },
+                Side::Left,
+            ) => {
+                changed.insert(places.start, None);
+                places.start += 1;
+            }
+            (
+                Form::Large {
+                    places, changed, ..
+                },
+                Side::Right,
+            ) => {
+                places.end -= 1;
+                changed.insert(places.end, None);
+            }
+        }
+        Ok(element)
+    }
+
+    /// Replaces the element at an index that is there.
+    pub fn set(&mut self, index: usize, element: &[u8]) {
+        self.is_changed = true;
+        let element = element.to_vec();
+        match &mut self.form {
+            Form::Small(elements) => elements[index] = element,
+            Form::Large {
+                places, changed, ..
+            } => {
+                changed.insert(places.start + index as u64, Some(element));
+            }
+        }
+    }
+
+    /// Adds an element in front of the one at an index. Costs as much as the shorter side is long.
+    pub async fn insert(&mut self, index: usize, element: &[u8]) -> Result<(), Error> {
+        let len = self.len();
+        let moved = match &mut self.form {
+            Form::Small(elements) => {
+                elements.insert(index, element.to_vec());
+                self.is_changed = true;
+                return Ok(());
+            }
+            Form::Large { .. } if index < len / 2 => 0..index,
+            Form::Large { .. } => index..len,
+        };
+        let elements = self.elements(moved.clone()).await?;
+        // A place for one more, at the side whose elements move.
+        let side = if moved.start == 0 {
+            Side::Left
+        } else {
+            Side::Right
+        };
+        self.push(side, &[]);
+        let behind = match side {
+            Side::Left => moved.start,
+            Side::Right => moved.start + 1,
+        };
+        for (at, moved) in (behind..).zip(&elements) {
+            self.set(at, moved);
+        }
+        self.set(index, element);
+        Ok(())
+    }
+
+    /// Removes the elements at these indexes, which ascend. Costs as much as the list is long from
+    /// the last of them to the left or from the first of them to the right.
+    pub async fn remove(&mut self, indexes: &[usize]) -> Result<(), Error> {
+        let (Some(&first), Some(&last)) = (indexes.first(), indexes.last()) else {
+            return Ok(());
+        };
+        let len = self.len();
+        let rewritten = if len - first <= last + 1 {
+            first..len
+        } else {
+            0..last + 1
+        };
+        let is_left = rewritten.end == last + 1 && rewritten.start == 0;
+        let mut kept = Vec::new();
+        let each = |index, element: &[u8]| {
+            if indexes.binary_search(&index).is_err() {
+                kept.push(element.to_vec());
+            }
+            ControlFlow::Continue(())
+        };
+        self.visit(rewritten.clone(), Side::Left, each).await?;
+        self.is_changed = true;
+        let from = match is_left {
+            true => rewritten.start + indexes.len(),
+            false => rewritten.start,
+        };
+        for (at, element) in (from..).zip(&kept) {
+            self.set(at, element);
+        }
+        match is_left {
+            true => self.cut(indexes.len()..len),
+            false => self.cut(0..len - indexes.len()),
+        }
+        Ok(())
+    }
+
+    /// Removes all elements but those in a range.
+    pub async fn trim(&mut self, range: Range<usize>) -> Result<(), Error> {
+        let (len, kept) = (self.len(), range.len());
+        if kept == len {
+            return Ok(());
+        }
+        if matches!(self.form, Form::Large { .. }) && kept < len - kept {
+            // Cheaper to write what stays; the others are removed with their id.
+            self.form = Form::Small(self.elements(range).await?.into());
+            self.is_changed = true;
+        } else {
+            self.cut(range);
+        }
+        Ok(())
+    }
+
+    /// Removes what lies outside a range.
+    fn cut(&mut self, range: Range<usize>) {
+        self.is_changed = true;
+        match &mut self.form {
+            Form::Small(elements) => {
+                elements.truncate(range.end);
+                elements.drain(..range.start);
+            }
+            Form::Large {
+                places, changed, ..
+            } => {
+                let kept = places.start + range.start as u64..places.start + range.end as u64;
+                let gone = (places.start..kept.start).chain(kept.end..places.end);
+                changed.extend(gone.map(|place| (place, None)));
+                *places = kept;
+            }
+        }
+    }
+
+    /// Adds what was changed to other changes.
+    pub fn write(self, changes: &mut Changes<'_>) {
+        let expires = self.entry.as_ref().and_then(|it| it.expires);
+        self.write_expiring(changes, expires);
+    }
+
+    fn write_expiring(self, changes: &mut Changes<'_>, expires: Option<i64>) {
+        if !self.is_changed {
+            return;
+        }
+        if self.is_empty() {
+            if let Some(entry) = &self.entry {
+                changes.remove_entry(self.key, entry);
+            }
+            return;
+        }
+        let (len, old) = (self.len() as u64, self.entry.as_ref().map_or(0, Entry::id));
+        let mut rest = Vec::new();
+        let id = match self.form {
+            Form::Small(elements) => {
+                if old != 0 {
+                    changes.remove_elements(old);
+                }
+                let bytes: usize = elements.iter().map(|it| it.len() + 4).sum();
+                if bytes <= SMALL {
+                    for element in &elements {
+                        rest.extend((element.len() as u32).to_le_bytes());
+                        rest.extend_from_slice(element);
+                    }
+                    0
+                } else {
+                    let id = self.keyspace.new_id();
+                    for (place, element) in (MIDDLE..).zip(&elements) {
+                        changes.batch.put(&element_key(id, place), element);
+                    }
+                    rest.extend(MIDDLE.to_le_bytes());
+                    id
+                }
+            }
+            Form::Large {
+                id,
+                places,
+                changed,
+            } => {
+                for (place, element) in &changed {
+                    let key = element_key(id, *place);
+                    match element {
+                        Some(element) => changes.batch.put(&key, element),
+                        None => changes.batch.delete(&key),
+                    }
+                }
+                rest.extend(places.start.to_le_bytes());
+                id
+            }
+        };
+        let value = [&id.to_le_bytes()[..], &len.to_le_bytes(), &rest];
+        changes.put_record(b'a', self.key, &Entry::encode(Kind::List, expires, &value));
+        changes.fill(self.key);
+    }
+
+    /// Does what was changed.
+    pub async fn commit(self) -> Result<(), Error> {
+        let mut changes = self.keyspace.changes();
+        self.write(&mut changes);
+        changes.commit().await
+    }
+}
