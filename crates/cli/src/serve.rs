@@ -67,6 +67,9 @@ pub struct Args {
     /// File with the password that clients have to give; its first line counts
     #[arg(long, value_name = "FILE")]
     password_file: Option<PathBuf>,
+    /// File of users and their rights, as `ACL LIST` shows them, a line each; ACL SAVE writes it
+    #[arg(long, value_name = "FILE")]
+    acl_file: Option<PathBuf>,
     /// Serve clients of other machines although there is no password
     #[arg(long)]
     no_protected_mode: bool,
@@ -115,6 +118,7 @@ impl Args {
         if let Some(threads) = self.threads {
             options.threads = threads.into();
         }
+        options.acl_file.clone_from(&self.acl_file);
         options.protected = !self.no_protected_mode;
         options.max_clients = self.max_clients as usize;
         options.cluster = self.cluster.options(self.memory, &self.listen)?;
@@ -181,6 +185,7 @@ pub fn run(args: &Args) -> Result<(), Failure> {
         | Error::Cluster(_)
         | Error::OtherData(_)
         | Error::Store(StoreError::Configuration(_)) => Failure::impossible(error),
+        Error::Users(..) => Failure::Impossible(format!("--acl-file {error}")),
         Error::Store(StoreError::Disk(..) | StoreError::Format(..) | StoreError::InUse(_)) => {
             Failure::Impossible(format!("--dir {}: {error}", args.dir.display()))
         }

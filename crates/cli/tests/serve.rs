@@ -103,6 +103,7 @@ fn bad_input_is_refused_in_one_line() {
             &["--password-file", "/nowhere"],
             "--password-file /nowhere: ",
         ),
+        (&["--acl-file", "/nowhere"], "--acl-file /nowhere: "),
     ] {
         let mut command = timberline();
         command.args(["serve", "--dir", dir]).args(args);

@@ -2,10 +2,11 @@
 
 use std::net::SocketAddr;
 use std::sync::atomic::{AtomicBool, AtomicI64, Ordering::Relaxed};
-use std::sync::{Mutex, MutexGuard};
+use std::sync::{Arc, Mutex, MutexGuard};
 
 use tokio::sync::Notify;
 
+use crate::acl::Account;
 use crate::resp::{Protocol, Writer};
 
 /// Bytes of messages that wait for a subscriber; beyond them it is disconnected. Redis' limit.
@@ -21,6 +22,7 @@ pub(crate) struct Client {
     /// When its last command came.
     active: AtomicI64,
     about: Mutex<About>,
+    account: Mutex<Arc<Account>>,
     /// Messages that it has not been sent.
     outbox: Mutex<Writer>,
     /// There are messages, or it is to end.
@@ -35,7 +37,13 @@ struct About {
 }
 
 impl Client {
-    pub fn new(id: u64, address: SocketAddr, local: SocketAddr, now: i64) -> Client {
+    pub fn new(
+        id: u64,
+        address: SocketAddr,
+        local: SocketAddr,
+        now: i64,
+        account: Arc<Account>,
+    ) -> Client {
         Client {
             id,
             address,
@@ -43,6 +51,7 @@ impl Client {
             created: now,
             active: AtomicI64::new(now),
             about: Mutex::default(),
+            account: Mutex::new(account),
             outbox: Mutex::default(),
             woken: Notify::new(),
             killed: AtomicBool::new(false),
@@ -55,6 +64,15 @@ impl Client {
 
     pub fn set_name(&self, name: Vec<u8>) {
         lock(&self.about).name = name;
+    }
+
+    pub fn set_account(&self, account: Arc<Account>) {
+        *lock(&self.account) = account;
+    }
+
+    /// Whether it is this user's.
+    pub fn is_of(&self, account: &Arc<Account>) -> bool {
+        Arc::ptr_eq(&lock(&self.account), account)
     }
 
     pub fn set_protocol(&self, protocol: Protocol) {
@@ -78,7 +96,7 @@ impl Client {
         let seconds = |since: i64| (now - since).max(0) / 1000;
         format!(
             "id={} addr={} laddr={} name={} age={} idle={} flags=N db=0 omem={} cmd={} \
-             user=default resp={}",
+             user={} resp={}",
             self.id,
             self.address,
             self.local,
@@ -91,6 +109,7 @@ impl Client {
             } else {
                 about.command
             },
+            String::from_utf8_lossy(&lock(&self.account).name),
             if outbox.protocol == Protocol::Two {
                 2
             } else {

@@ -1,9 +1,10 @@
 //! Settings that `CONFIG` shows and changes, under Redis' names.
 
-use std::sync::RwLock;
 use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering::Relaxed};
+use std::sync::{Arc, RwLock};
 
 use crate::Options;
+use crate::acl::Users;
 use crate::resp::Limits;
 use crate::slowlog::Slowlog;
 
@@ -11,7 +12,9 @@ use crate::slowlog::Slowlog;
 pub(crate) struct Config {
     /// As the server was started.
     pub options: Options,
+    /// The default user's password, as CONFIG shows it.
     password: RwLock<Option<String>>,
+    pub users: Arc<Users>,
     protected: AtomicBool,
     pub max_clients: AtomicUsize,
     /// Bytes of memory for all of the process.
@@ -20,13 +23,14 @@ pub(crate) struct Config {
     max_bulk: AtomicUsize,
     /// Bytes that a client may send before they make a command.
     max_query: AtomicUsize,
-    slowlog: std::sync::Arc<Slowlog>,
+    slowlog: Arc<Slowlog>,
 }
 
 impl Config {
-    pub fn new(options: Options, slowlog: std::sync::Arc<Slowlog>) -> Config {
+    pub fn new(options: Options, users: Users, slowlog: Arc<Slowlog>) -> Config {
         Config {
             password: RwLock::new(options.password.clone()),
+            users: Arc::new(users),
             protected: AtomicBool::new(options.protected),
             max_clients: AtomicUsize::new(options.max_clients),
             memory: AtomicU64::new(options.memory),
@@ -37,8 +41,8 @@ impl Config {
         }
     }
 
-    /// The password that clients have to give.
-    pub fn password(&self) -> Option<String> {
+    /// The password that was set for the default user.
+    fn password(&self) -> Option<String> {
         self.password
             .read()
             .unwrap_or_else(|it| it.into_inner())
@@ -47,7 +51,7 @@ impl Config {
 
     /// Whether only this machine's clients are served while there is no password.
     pub fn is_protected(&self) -> bool {
-        self.protected.load(Relaxed) && self.password().is_none()
+        self.protected.load(Relaxed) && self.users.is_open()
     }
 
     /// The most that a client may send in one command.
@@ -74,6 +78,10 @@ impl Config {
         let port = options.listen.first().map_or(0, |it| it.port());
         let slower = self.slowlog.slower_than.load(Relaxed);
         vec![
+            (
+                "aclfile",
+                (options.acl_file.as_ref()).map_or(String::new(), |it| it.display().to_string()),
+            ),
             ("appendfsync", options.durability.appendfsync().into()),
             ("appendonly", "no".into()),
             ("bind", addresses.join(" ")),
@@ -116,6 +124,7 @@ impl Config {
         match name {
             "requirepass" => {
                 let password = (!value.is_empty()).then(|| value.to_string());
+                self.users.require(password.as_deref());
                 *self.password.write().unwrap_or_else(|it| it.into_inner()) = password;
             }
             "protected-mode" => match value {

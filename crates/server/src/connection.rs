@@ -57,9 +57,9 @@ fn give_back(mut buffer: Vec<u8>) {
 
 /// Serves a client until one of both ends it.
 pub(crate) async fn serve(shared: Arc<Shared>, stream: TcpStream, client: Arc<Client>) {
-    let authenticated = shared.config.password().is_none();
+    let (authenticated, user) = (shared.users.is_open(), shared.users.default_account());
     let mut connection = Connection {
-        session: Session::new(Arc::clone(&client), authenticated),
+        session: Session::new(Arc::clone(&client), authenticated, user),
         shared: &shared,
         stream,
         parser: Parser::default(),

@@ -56,8 +56,11 @@ pub struct Options {
     pub durability: Durability,
     /// Threads that serve clients; at least one.
     pub threads: usize,
-    /// The password that clients have to give.
+    /// The password of the default user.
     pub password: Option<String>,
+    /// The file of users, a line `user NAME RULES` for each: they are loaded from it at the start
+    /// and by `ACL LOAD`, and saved to it by `ACL SAVE`.
+    pub acl_file: Option<PathBuf>,
     /// Whether clients of other machines are refused while there is no password.
     pub protected: bool,
     /// Connections at a time.
@@ -83,6 +86,7 @@ impl Options {
             durability: Durability::Interval,
             threads: std::thread::available_parallelism().map_or(1, usize::from),
             password: None,
+            acl_file: None,
             protected: true,
             max_clients: 10_000,
             cluster: None,

@@ -3,6 +3,7 @@
 use std::fmt;
 use std::io::{self, Write};
 use std::net::{SocketAddr, TcpListener as StdListener, TcpStream as StdStream};
+use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -12,6 +13,7 @@ use tokio::net::{TcpListener, TcpStream};
 use tokio::sync::mpsc::{UnboundedReceiver, UnboundedSender, unbounded_channel};
 use tokio::task::LocalSet;
 
+use crate::acl::Users;
 use crate::cluster::{self, About, ClusterOptions, Node, Strings, either};
 use crate::config::Config;
 use crate::connection;
@@ -41,6 +43,8 @@ pub enum Error {
     Cluster(timberline_remote::Error),
     /// The folder has the log of other data than the memory servers have; the reason in one line.
     OtherData(String),
+    /// The file of users can't be read: which, and why.
+    Users(PathBuf, String),
     /// The system gives no threads or no way to wait for sockets.
     System(io::Error),
 }
@@ -52,6 +56,7 @@ impl fmt::Display for Error {
             Error::Store(error) => write!(f, "{error}"),
             Error::Cluster(error) => write!(f, "{error}"),
             Error::OtherData(reason) => f.write_str(reason),
+            Error::Users(path, why) => write!(f, "{}: {why}", path.display()),
             Error::System(error) => write!(f, "{error}"),
         }
     }
@@ -109,6 +114,7 @@ impl Server {
             .max_clients
             .min(files.saturating_sub(64) as usize)
             .max(1);
+        let users = users(&options)?;
         let mut listeners = Vec::new();
         for address in &mut options.listen {
             listeners.push(listen(address)?);
@@ -141,7 +147,7 @@ impl Server {
         let keyspace = wait_for(Keyspace::open(store, strings))?;
         let slowlog = Arc::new(Slowlog::default());
         let addresses = options.listen.clone();
-        let config = Config::new(options, Arc::clone(&slowlog));
+        let config = Config::new(options, users, Arc::clone(&slowlog));
         Ok(Server {
             shared: Arc::new(Shared::new(keyspace, config, slowlog)),
             listeners,
@@ -396,6 +402,17 @@ async fn join(
         )));
     }
     Ok(Strings::open(node, store, cluster.logs).await?)
+}
+
+/// The default user, and those of the file of users.
+fn users(options: &Options) -> Result<Users, Error> {
+    let users = Users::new(options.password.as_deref(), options.acl_file.clone());
+    if let Some(path) = &options.acl_file {
+        let text = std::fs::read_to_string(path).map_err(|error| error.to_string());
+        let loaded = text.and_then(|text| users.load(&text));
+        loaded.map_err(|why| Error::Users(path.clone(), why))?;
+    }
+    Ok(users)
 }
 
 /// Listens at an address, and replaces it by the real one where its port was 0.

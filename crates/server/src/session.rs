@@ -5,6 +5,7 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering::Relaxed;
 use std::time::Instant;
 
+use crate::acl::Account;
 use crate::blocked::Blocked;
 use crate::client::Client;
 use crate::command::Transaction;
@@ -26,6 +27,8 @@ pub(crate) enum Replies {
 pub(crate) struct Session {
     pub client: Arc<Client>,
     pub authenticated: bool,
+    /// Who it is.
+    pub user: Arc<Account>,
     pub replies: Replies,
     /// The connection ends after the reply.
     pub quits: bool,
@@ -44,9 +47,10 @@ pub(crate) struct Session {
 }
 
 impl Session {
-    pub fn new(client: Arc<Client>, authenticated: bool) -> Session {
+    pub fn new(client: Arc<Client>, authenticated: bool, user: Arc<Account>) -> Session {
         Session {
             client,
+            user,
             authenticated,
             replies: Replies::On,
             quits: false,
@@ -64,6 +68,12 @@ impl Session {
     /// Whether it receives messages of any channel.
     pub fn is_subscribed(&self) -> bool {
         !(self.channels.is_empty() && self.patterns.is_empty())
+    }
+
+    /// Makes it another user's.
+    pub fn be(&mut self, user: Arc<Account>) {
+        self.client.set_account(Arc::clone(&user));
+        self.user = user;
     }
 
     /// Whether its command has to wait before it is run again.

@@ -8,6 +8,7 @@ use std::time::{Instant, SystemTime, UNIX_EPOCH};
 
 use tokio::sync::Notify;
 
+use crate::acl::Users;
 use crate::channels::Channels;
 use crate::client::Client;
 use crate::command::Cursors;
@@ -18,6 +19,7 @@ use crate::slowlog::Slowlog;
 /// What all connections share.
 pub(crate) struct Shared {
     pub keyspace: Keyspace,
+    pub users: Arc<Users>,
     pub config: Config,
     pub stats: Stats,
     pub slowlog: Arc<Slowlog>,
@@ -96,6 +98,7 @@ impl Shared {
         stats.saved.store(millis_since_1970() / 1000, Relaxed);
         Shared {
             keyspace,
+            users: Arc::clone(&config.users),
             config,
             stats,
             slowlog,
@@ -118,7 +121,14 @@ impl Shared {
             return None;
         }
         let id = self.next_client.fetch_add(1, Relaxed);
-        let client = Arc::new(Client::new(id, address, local, millis_since_1970()));
+        let account = self.users.default_account();
+        let client = Arc::new(Client::new(
+            id,
+            address,
+            local,
+            millis_since_1970(),
+            account,
+        ));
         clients.insert(id, Arc::clone(&client));
         self.stats.connections.fetch_add(1, Relaxed);
         Some(client)

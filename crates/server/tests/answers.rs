@@ -5,6 +5,7 @@
 
 mod client;
 
+use std::collections::BTreeSet;
 use std::os::unix::net::UnixStream;
 use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant};
@@ -126,6 +127,46 @@ fn hashes() {
 #[test]
 fn sets() {
     compare(include_str!("answers/sets.txt"));
+}
+
+#[test]
+fn users() {
+    compare(include_str!("answers/acl.txt"));
+}
+
+/// Each of our commands is in the categories that Redis has it in, and its subcommands too.
+#[test]
+fn categories() {
+    let folder = Folder::new();
+    let Some(redis) = Redis::new(&folder) else {
+        eprintln!("skipped: redis-server is not installed");
+        return;
+    };
+    let server = Running::new(&folder);
+    let (mut ours, mut theirs) = (server.client(), redis.client());
+    let names = |reply: Vec<u8>| -> BTreeSet<String> {
+        let reply = String::from_utf8(reply).unwrap();
+        reply
+            .lines()
+            .filter(|it| !it.starts_with(['*', '$']))
+            .map(String::from)
+            .collect()
+    };
+    let all = names(theirs.ask("ACL CAT"));
+    let lists = |client: &mut dyn FnMut(&str) -> Vec<u8>| -> Vec<BTreeSet<String>> {
+        all.iter()
+            .map(|it| names(client(&format!("ACL CAT {it}"))))
+            .collect()
+    };
+    let our = lists(&mut |line| ours.ask(line));
+    let their = lists(&mut |line| theirs.ask(line));
+    let known: BTreeSet<String> = our.iter().flatten().cloned().collect();
+    let redis_knows: BTreeSet<String> = their.iter().flatten().cloned().collect();
+    for ((name, our), their) in all.iter().zip(our).zip(their) {
+        let our: BTreeSet<_> = our.intersection(&redis_knows).collect();
+        let their: BTreeSet<_> = their.intersection(&known).collect();
+        assert_eq!(our, their, "in {name}");
+    }
 }
 
 #[test]

@@ -2,7 +2,8 @@
 
 use std::sync::atomic::Ordering::Relaxed;
 
-use super::{Call, Done, Failure};
+use super::{Call, Done, Failure, acl};
+use crate::acl::Reason;
 use crate::resp::Protocol;
 use crate::session::Replies;
 
@@ -55,7 +56,7 @@ pub(super) fn auth(call: &mut Call) -> Done {
         3 => (call.arg(1), call.arg(2)),
         _ => return Err(Failure::SYNTAX),
     };
-    if call.args.len() == 2 && call.shared.config.password().is_none() {
+    if call.args.len() == 2 && call.shared.users.is_open() {
         return Err(Failure::fixed(
             "ERR AUTH <password> called without any password configured for the default user. \
              Are you sure your configuration is correct?",
@@ -67,23 +68,16 @@ pub(super) fn auth(call: &mut Call) -> Done {
 }
 
 fn authenticate(call: &mut Call, user: &[u8], password: &[u8]) -> Done {
-    let expected = call.shared.config.password();
-    let is_right = match expected {
-        None => true,
-        Some(expected) => same(expected.as_bytes(), password),
-    };
-    if user != b"default" || !is_right {
+    let Some(account) = call.shared.users.authenticate(user, password) else {
+        let command = call.command.name.to_uppercase().into_bytes();
+        acl::log(call.shared, call.session, Reason::Auth, command, user);
         return Err(Failure::fixed(
             "WRONGPASS invalid username-password pair or user is disabled.",
         ));
-    }
+    };
+    call.session.be(account);
     call.session.authenticated = true;
     Ok(())
-}
-
-/// Compares in a time that tells nothing about where two passwords differ.
-fn same(a: &[u8], b: &[u8]) -> bool {
-    a.len() == b.len() && a.iter().zip(b).fold(0, |differ, (a, b)| differ | (a ^ b)) == 0
 }
 
 pub(super) fn hello(call: &mut Call) -> Done {
@@ -156,7 +150,8 @@ pub(super) fn reset(call: &mut Call) -> Done {
     super::unwatch(call);
     super::pubsub::leave(call.shared, call.session);
     call.session.transaction = None;
-    call.session.authenticated = call.shared.config.password().is_none();
+    call.session.be(call.shared.users.default_account());
+    call.session.authenticated = call.shared.users.is_open();
     call.session.replies = Replies::On;
     call.out.protocol = Protocol::Two;
     call.session.client.set_protocol(Protocol::Two);
@@ -275,7 +270,7 @@ fn kill(call: &mut Call) -> Done {
     if call.args.len() < 4 || !call.args.len().is_multiple_of(2) {
         return Err(Failure::SYNTAX);
     }
-    let (mut id, mut address, mut skip_me) = (None, None, true);
+    let (mut id, mut address, mut skip_me, mut user) = (None, None, true, None);
     for at in (2..call.args.len()).step_by(2) {
         let value = call.arg(at + 1);
         if call.is(at, "id") {
@@ -284,6 +279,12 @@ fn kill(call: &mut Call) -> Done {
                 Some(given.ok_or(Failure::fixed("ERR client-id should be greater than 0"))? as u64);
         } else if call.is(at, "addr") {
             address = Some(String::from_utf8_lossy(value).into_owned());
+        } else if call.is(at, "user") {
+            let found = call.shared.users.get(value).ok_or_else(|| {
+                let name = String::from_utf8_lossy(value);
+                Failure::said(format!("ERR No such user '{name}'"))
+            });
+            user = Some(found?);
         } else if call.is(at, "skipme") {
             skip_me = match value.to_ascii_lowercase().as_slice() {
                 b"yes" => true,
@@ -298,7 +299,8 @@ fn kill(call: &mut Call) -> Done {
     for client in &clients {
         let is_me = client.id == call.session.client.id;
         let chosen = id.is_none_or(|it| it == client.id)
-            && address.as_ref().is_none_or(|it| *it == client.address());
+            && address.as_ref().is_none_or(|it| *it == client.address())
+            && user.as_ref().is_none_or(|it| client.is_of(it));
         if chosen && !(is_me && skip_me) {
             client.kill();
             killed += 1;

@@ -1,5 +1,8 @@
 //! Commands: one table, and a file for each family.
 
+pub(crate) mod access;
+mod acl;
+pub(crate) mod categories;
 mod cluster;
 mod combinations;
 mod connection;
@@ -40,7 +43,7 @@ pub(crate) use pattern::matches;
 pub(crate) use pubsub::leave;
 pub(crate) use row::Command;
 pub(crate) use scan::Cursors;
-pub(crate) use table::find;
+pub(crate) use table::{TABLE, find};
 
 use keys_of::Keys;
 use row::Handler;
@@ -238,6 +241,12 @@ fn admitted(
     }
     if !session.authenticated && !command.flags.has(Flags::NO_AUTH) {
         out.error("NOAUTH Authentication required.");
+        return None;
+    }
+    if !session.user.has_all_rights()
+        && let Some(denied) = acl::denied(shared, session, command, args)
+    {
+        out.error(&acl::refusal(&denied));
         return None;
     }
     if session.is_subscribed()

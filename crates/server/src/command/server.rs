@@ -3,7 +3,7 @@
 use std::fmt::Write;
 use std::sync::atomic::Ordering::Relaxed;
 
-use super::{Call, Command, Done, Failure, find, matches, table};
+use super::{Call, Command, Done, Failure, TABLE, categories, find, matches};
 
 pub(super) fn time(call: &mut Call) -> Done {
     let micros = crate::shared::micros_since_1970();
@@ -97,28 +97,27 @@ pub(super) fn config(call: &mut Call) -> Done {
 
 pub(super) fn command(call: &mut Call) -> Done {
     if call.args.len() == 1 {
-        call.out.array(table::TABLE.len());
-        for command in table::TABLE {
+        call.out.array(TABLE.len());
+        for command in TABLE {
             describe(call, command);
         }
         return Ok(());
     }
     let sub = call.arg(1).to_ascii_lowercase();
     match (&sub[..], call.args.len()) {
-        (b"count", 2) => call.out.count(table::TABLE.len()),
+        (b"count", 2) => call.out.count(TABLE.len()),
         (b"list", 2) => {
-            call.out.array(table::TABLE.len());
-            for command in table::TABLE {
+            call.out.array(TABLE.len());
+            for command in TABLE {
                 call.out.bulk(command.name.as_bytes());
             }
         }
         (b"info", _) => {
             let named = call.args.from(2);
             let all = named.is_empty();
-            call.out
-                .array(if all { table::TABLE.len() } else { named.len() });
+            call.out.array(if all { TABLE.len() } else { named.len() });
             if all {
-                for command in table::TABLE {
+                for command in TABLE {
                     describe(call, command);
                 }
             }
@@ -132,7 +131,7 @@ pub(super) fn command(call: &mut Call) -> Done {
         (b"docs", _) => {
             let named = call.args.from(2);
             let commands: Vec<&Command> = match named.is_empty() {
-                true => table::TABLE.iter().collect(),
+                true => TABLE.iter().collect(),
                 false => named.iter().filter_map(find).collect(),
             };
             call.out.map(commands.len());
@@ -182,9 +181,12 @@ fn describe(call: &mut Call, command: &Command) {
     out.integer(first);
     out.integer(last);
     out.integer(step);
-    for _ in 0..2 {
-        out.set(0);
+    let categories: Vec<&str> = categories::of(command).names().collect();
+    out.set(categories.len());
+    for category in categories {
+        out.simple(&format!("@{category}"));
     }
+    out.set(0);
     out.array(0);
     out.array(0);
 }

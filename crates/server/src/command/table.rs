@@ -4,8 +4,8 @@ use super::flags::Flags;
 use super::keys_of::Keys;
 use super::row::{Command, Handler};
 use super::{
-    cluster, combinations, connection, hashes, keys, lists, pubsub, scan, server, sets, sorted,
-    strings, transaction, waiting_lists,
+    acl, cluster, combinations, connection, hashes, keys, lists, pubsub, scan, server, sets,
+    sorted, strings, transaction, waiting_lists,
 };
 
 const ONE: Keys = Keys::At(1, 1, 1);
@@ -249,6 +249,7 @@ pub(crate) static TABLE: &[Command] = rows! {
     "readwrite" 1 N, NO, now!(cluster::accept), "Does nothing: there are no replicas";
     ]
     "server" => [
+    "acl" -2 N, NO, now!(acl::acl), "Shows and changes users and their rights";
     "backup" 2 Flags::NOT_IN_MULTI, NO, later!(server::backup),
         "Copies the store into the folder of backups";
     "bgsave" -1 N, NO, later!(server::save), "Waits until all writes are on the disk";

@@ -1,6 +1,6 @@
 //! Transactions: commands that are queued, and run with all their keys locked.
 
-use super::{Call, Done, Failure, Flags, Queued, run};
+use super::{Call, Done, Failure, Flags, Queued, acl, run};
 use crate::keyspace::Locks;
 use crate::resp::Args;
 use crate::session::Session;
@@ -77,6 +77,13 @@ pub(super) async fn exec(call: &mut Call<'_>) -> Done {
     }
     call.out.array(transaction.queued.len());
     for queued in &transaction.queued {
+        if !call.session.user.has_all_rights() {
+            let (command, args) = (queued.command, queued.args());
+            if let Some(denied) = acl::denied(call.shared, call.session, command, args) {
+                call.out.error(&acl::refusal_in_exec(&denied));
+                continue;
+            }
+        }
         run(Call {
             shared: call.shared,
             session: call.session,
