@@ -34,6 +34,14 @@ pub fn peers(root: &Path) -> Result<(), Failure> {
     cargo(&format!("test -p {PEERS}"))
 }
 
+/// Checks TLS, which the default build leaves out: it compiles C.
+pub fn tls(root: &Path) -> Result<(), String> {
+    let cargo = |args: &str| exec::succeed(exec::cargo(root, args));
+    let with = "-p timberline-server -p timberline-cli --features tls";
+    cargo(&format!("clippy {with} --all-targets -- -D warnings"))?;
+    cargo(&format!("test {with} --test tls --test serve"))
+}
+
 /// Lets shuttle choose interleavings, seeds bugs, and requires the checks to find them.
 ///
 /// The features stay out of every other step: cargo unifies features of crates built together.
@@ -78,6 +86,7 @@ fn steps(root: &Path, all: bool, callgrind: bool) -> Vec<Step<'_>> {
             "runs with --callgrind, or as `cargo xtask callgrind`",
         ),
         Step::new("answers", move || answers::run(root)).only_if(all, ON_REQUEST),
+        Step::new("tls", move || tls(root)).only_if(all, ON_REQUEST),
         Step::new("etcd", move || etcd::run(root)).only_if(all, ON_REQUEST),
         Step::new("browser", move || browser::run(root)).only_if(all, ON_REQUEST),
         Step::new("model", move || model::run(root, &[])).only_if(all, ON_REQUEST),
@@ -124,6 +133,7 @@ mod tests {
                 "loom",
                 "callgrind",
                 "answers",
+                "tls",
                 "etcd",
                 "browser",
                 "model",

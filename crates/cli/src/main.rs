@@ -24,6 +24,7 @@ mod say;
 mod serve;
 mod setup;
 mod tiers;
+mod tls;
 
 use std::process::ExitCode;
 

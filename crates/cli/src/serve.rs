@@ -10,7 +10,7 @@ use timberline_tree::Art;
 
 use crate::say::tell;
 use crate::tiers::Nodes;
-use crate::{Failure, cluster};
+use crate::{Failure, cluster, tls};
 
 /// What `--durability` takes.
 #[derive(Clone, Copy, clap::ValueEnum)]
@@ -82,6 +82,8 @@ pub struct Args {
     )]
     max_clients: u32,
     #[command(flatten)]
+    tls: tls::Args,
+    #[command(flatten)]
     nodes: Nodes,
     #[command(flatten)]
     cluster: cluster::Node,
@@ -96,6 +98,7 @@ impl Args {
     fn options(&self) -> Result<Options, Failure> {
         let mut options = Options::new(&self.dir);
         options.listen.clone_from(&self.listen);
+        options.tls = self.tls.options(&mut options.listen)?;
         options.metrics = self.metrics;
         options.backups.clone_from(&self.backups);
         options.memory = self.memory;
@@ -184,6 +187,7 @@ pub fn run(args: &Args) -> Result<(), Failure> {
         Error::Listen(..)
         | Error::Cluster(_)
         | Error::OtherData(_)
+        | Error::Tls(_)
         | Error::Store(StoreError::Configuration(_)) => Failure::impossible(error),
         Error::Users(..) => Failure::Impossible(format!("--acl-file {error}")),
         Error::Store(StoreError::Disk(..) | StoreError::Format(..) | StoreError::InUse(_)) => {
@@ -201,7 +205,12 @@ pub fn run(args: &Args) -> Result<(), Failure> {
     if let Some(address) = server.metrics_address() {
         tell(format_args!("metrics at http://{address}/metrics"));
     }
-    let addresses: Vec<String> = server.addresses().iter().map(ToString::to_string).collect();
+    let plain = server.addresses().iter().map(ToString::to_string);
+    let with_tls = server
+        .tls_addresses()
+        .iter()
+        .map(|it| format!("{it} (TLS)"));
+    let addresses: Vec<String> = plain.chain(with_tls).collect();
     let what = match server.node() {
         Some(name) => format!("node {name}"),
         None => format!("{} keys", server.keys()),

@@ -103,6 +103,35 @@ fn bad_input_is_refused_in_one_line() {
             &["--password-file", "/nowhere"],
             "--password-file /nowhere: ",
         ),
+        (&["--tls-port", "1"], "--tls-cert-file"),
+        (&["--tls-auth-clients", "some"], "optional"),
+        (
+            &[
+                "--listen",
+                "127.0.0.1:1",
+                "--tls-port",
+                "1",
+                "--tls-cert-file",
+                "/nowhere",
+                "--tls-key-file",
+                "/nowhere",
+            ],
+            "--tls-port 1: --listen has this port, too",
+        ),
+        (
+            &[
+                "--tls-port",
+                "0",
+                "--tls-cert-file",
+                "/nowhere",
+                "--tls-key-file",
+                "/nowhere",
+            ],
+            match cfg!(feature = "tls") {
+                true => "--tls-cert-file /nowhere: ",
+                false => "this build has no TLS",
+            },
+        ),
         (&["--acl-file", "/nowhere"], "--acl-file /nowhere: "),
     ] {
         let mut command = timberline();

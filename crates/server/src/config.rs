@@ -76,6 +76,8 @@ impl Config {
         let listen = options.listen.iter();
         let addresses: Vec<String> = listen.map(|it| it.ip().to_string()).collect();
         let port = options.listen.first().map_or(0, |it| it.port());
+        let tls_port = options.tls.iter().flat_map(|it| &it.listen).next();
+        let tls_port = tls_port.map_or(0, |it| it.port());
         let slower = self.slowlog.slower_than.load(Relaxed);
         vec![
             (
@@ -109,6 +111,7 @@ impl Config {
                 self.slowlog.max_len.load(Relaxed).to_string(),
             ),
             ("timeout", "0".into()),
+            ("tls-port", tls_port.to_string()),
         ]
     }
 

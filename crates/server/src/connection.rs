@@ -7,7 +7,7 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering::Relaxed;
 use std::task::Poll;
 
-use tokio::io::{AsyncReadExt, AsyncWrite};
+use tokio::io::AsyncWrite;
 use tokio::net::TcpStream;
 
 use crate::ahead::Ahead;
@@ -18,6 +18,7 @@ use crate::options::Durability;
 use crate::resp::{Args, Limits, Parser, Writer};
 use crate::session::{Replies, Session};
 use crate::shared::{Shared, millis_since_1970};
+use crate::stream::{Acceptor, Stream};
 
 /// Bytes of a buffer to read into.
 const READ: usize = 16 << 10;
@@ -56,7 +57,16 @@ fn give_back(mut buffer: Vec<u8>) {
 }
 
 /// Serves a client until one of both ends it.
-pub(crate) async fn serve(shared: Arc<Shared>, stream: TcpStream, client: Arc<Client>) {
+pub(crate) async fn serve(
+    shared: Arc<Shared>,
+    socket: TcpStream,
+    tls: Option<Acceptor>,
+    client: Arc<Client>,
+) {
+    let stream = Stream::begin(socket, tls, &client).await;
+    let Ok(stream) = stream else {
+        return shared.remove_client(client.id);
+    };
     let (authenticated, user) = (shared.users.is_open(), shared.users.default_account());
     let mut connection = Connection {
         session: Session::new(Arc::clone(&client), authenticated, user),
@@ -80,7 +90,7 @@ pub(crate) async fn serve(shared: Arc<Shared>, stream: TcpStream, client: Arc<Cl
 struct Connection<'a> {
     shared: &'a Shared,
     session: Session,
-    stream: TcpStream,
+    stream: Stream,
     parser: Parser,
     /// Bytes that are no whole command yet.
     input: Vec<u8>,
@@ -123,15 +133,14 @@ impl Connection<'_> {
     }
 
     /// Waits until the client sends, or somebody wants something of the connection.
-    async fn event(&self) -> io::Result<Event> {
-        let mut woken = pin!(self.session.client.woken.notified());
+    async fn event(&mut self) -> io::Result<Event> {
+        let (client, stream) = (&self.session.client, &mut self.stream);
+        let mut woken = pin!(client.woken.notified());
         std::future::poll_fn(|context| {
             if woken.as_mut().poll(context).is_ready() {
                 return Poll::Ready(Ok(Event::Woken));
             }
-            self.stream
-                .poll_read_ready(context)
-                .map_ok(|()| Event::Readable)
+            stream.poll_read_ready(context).map_ok(|()| Event::Readable)
         })
         .await
     }
@@ -146,14 +155,7 @@ impl Connection<'_> {
             self.input
                 .reserve(wanted.clamp(READ, (1 << 20).max(self.input.len())));
         }
-        let mut read = pin!(self.stream.read_buf(&mut self.input));
-        let read = std::future::poll_fn(|context| {
-            Poll::Ready(match read.as_mut().poll(context) {
-                Poll::Ready(read) => read.map(Some),
-                Poll::Pending => Ok(None),
-            })
-        });
-        let Some(read) = read.await? else {
+        let Some(read) = self.stream.read_now(&mut self.input).await? else {
             return Ok(true);
         };
         self.shared.stats.received.fetch_add(read as u64, Relaxed);
@@ -273,12 +275,13 @@ impl Connection<'_> {
         let input = self.input.capacity();
         let bytes =
             input + self.out.bytes.capacity() + self.parser.memory() + self.session.memory();
+        let is_large = bytes > 4 * READ;
+        let bytes = bytes + self.stream.memory();
         let buffers = &self.shared.buffers;
         if bytes != self.accounted {
             buffers.fetch_add(bytes.wrapping_sub(self.accounted), Relaxed);
             self.accounted = bytes;
         }
-        let is_large = bytes > 4 * READ;
         !(is_large && self.shared.are_buffers_full())
             && self.input.len() <= self.shared.config.max_query()
     }
@@ -288,7 +291,7 @@ impl Connection<'_> {
 async fn unblock(
     shared: &Shared,
     session: &mut Session,
-    stream: &mut TcpStream,
+    stream: &mut Stream,
     found: Option<&'static Command>,
     args: Args<'_>,
     out: &mut Writer,
@@ -298,7 +301,7 @@ async fn unblock(
         // It was run, and is not done.
         session.commands -= 1;
         flush(shared, session, stream, out).await?;
-        match blocked::event(session, stream).await? {
+        match blocked::event(session, stream.socket()).await? {
             blocked::Event::Woken if session.client.is_killed() => {
                 return Err(io::ErrorKind::ConnectionAborted.into());
             }
@@ -322,7 +325,7 @@ async fn unblock(
 async fn flush(
     shared: &Shared,
     session: &mut Session,
-    stream: &mut TcpStream,
+    stream: &mut Stream,
     out: &mut Writer,
 ) -> io::Result<()> {
     // Before the client can know that they were executed.
@@ -350,6 +353,7 @@ async fn flush(
         })
         .await?;
     }
+    std::future::poll_fn(|context| Pin::new(&mut *stream).poll_flush(context)).await?;
     shared.stats.sent.fetch_add(sent as u64, Relaxed);
     out.bytes.clear();
     if out.bytes.capacity() > 4 * READ {

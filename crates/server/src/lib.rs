@@ -25,9 +25,12 @@ mod server;
 mod session;
 mod shared;
 mod slowlog;
+mod stream;
+#[cfg(feature = "tls")]
+mod tls;
 
 pub use cluster::{ClusterOptions, Reloaded, reload};
-pub use options::{Durability, Options, bytes};
+pub use options::{Durability, Options, TlsClients, TlsOptions, bytes};
 pub use server::{Error, Handle, Server};
 
 /// The version of Redis whose answers these are. Client libraries ask for it.

@@ -30,11 +30,39 @@ impl Durability {
     }
 }
 
+/// Which clients have to show a certificate.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum TlsClients {
+    /// All, of one of the authorities.
+    All,
+    /// Who shows one shows one of the authorities.
+    Optional,
+    /// None.
+    Any,
+}
+
+/// How TLS is served; that needs the feature `tls`.
+#[derive(Clone, Debug)]
+pub struct TlsOptions {
+    /// Addresses to listen at with TLS. Port 0 is a free one.
+    pub listen: Vec<SocketAddr>,
+    /// The server's certificates, its own first, in PEM.
+    pub cert_file: PathBuf,
+    /// Its private key, in PEM.
+    pub key_file: PathBuf,
+    /// The authorities of clients' certificates, in PEM.
+    pub ca_cert_file: Option<PathBuf>,
+    /// Which clients have to show a certificate.
+    pub clients: TlsClients,
+}
+
 /// How a server is started.
 #[derive(Clone, Debug)]
 pub struct Options {
     /// Addresses to listen at. Port 0 is a free one.
     pub listen: Vec<SocketAddr>,
+    /// TLS, beside the addresses without it.
+    pub tls: Option<TlsOptions>,
     /// Where figures for Prometheus (`/metrics`) and `/health` are served over HTTP, without a
     /// password.
     pub metrics: Option<SocketAddr>,
@@ -76,6 +104,7 @@ impl Options {
     pub fn new(dir: impl Into<PathBuf>) -> Options {
         Options {
             listen: vec![SocketAddr::from(([127, 0, 0, 1], 6379))],
+            tls: None,
             metrics: None,
             dir: dir.into(),
             backups: None,

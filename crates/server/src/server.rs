@@ -21,6 +21,7 @@ use crate::keyspace::Keyspace;
 use crate::metrics;
 use crate::shared::Shared;
 use crate::slowlog::Slowlog;
+use crate::stream::Acceptor;
 use crate::{Durability, Options};
 
 /// The time that a crash of the machine costs by default.
@@ -29,6 +30,10 @@ const SECOND: Duration = Duration::from_secs(1);
 const DENIED: &str = "DENIED Timberline runs in protected mode: without a password it serves only \
     clients of its own machine. Set one with --password-file or CONFIG SET requirepass, or start \
     it with --no-protected-mode if nobody else can reach it.";
+/// A socket that listens, and TLS for its clients, if they speak it.
+type Listener = (StdListener, Option<Acceptor>);
+/// The same for one client.
+type Socket = (StdStream, Option<Acceptor>);
 /// How long a server waits for its clients' commands when it stops.
 const PATIENCE: Duration = Duration::from_secs(5);
 
@@ -45,6 +50,8 @@ pub enum Error {
     OtherData(String),
     /// The file of users can't be read: which, and why.
     Users(PathBuf, String),
+    /// TLS can't be served: what is wrong with which option.
+    Tls(String),
     /// The system gives no threads or no way to wait for sockets.
     System(io::Error),
 }
@@ -55,7 +62,7 @@ impl fmt::Display for Error {
             Error::Listen(address, error) => write!(f, "can't listen at {address}: {error}"),
             Error::Store(error) => write!(f, "{error}"),
             Error::Cluster(error) => write!(f, "{error}"),
-            Error::OtherData(reason) => f.write_str(reason),
+            Error::OtherData(reason) | Error::Tls(reason) => f.write_str(reason),
             Error::Users(path, why) => write!(f, "{}: {why}", path.display()),
             Error::System(error) => write!(f, "{error}"),
         }
@@ -88,9 +95,10 @@ impl From<timberline_store::Error> for Error {
 /// A server that listens, and serves once it [runs](Self::run).
 pub struct Server {
     shared: Arc<Shared>,
-    listeners: Vec<StdListener>,
+    listeners: Vec<Listener>,
     metrics: Option<StdListener>,
     addresses: Vec<SocketAddr>,
+    tls_addresses: Vec<SocketAddr>,
     report: Report,
 }
 
@@ -117,7 +125,13 @@ impl Server {
         let users = users(&options)?;
         let mut listeners = Vec::new();
         for address in &mut options.listen {
-            listeners.push(listen(address)?);
+            listeners.push((listen(address)?, None));
+        }
+        if let Some(tls) = &mut options.tls {
+            let acceptor = Acceptor::new(tls).map_err(Error::Tls)?;
+            for address in &mut tls.listen {
+                listeners.push((listen(address)?, Some(acceptor.clone())));
+            }
         }
         let metrics = options.metrics.as_mut().map(listen).transpose()?;
         let store_options = timberline_store::Options {
@@ -147,12 +161,15 @@ impl Server {
         let keyspace = wait_for(Keyspace::open(store, strings))?;
         let slowlog = Arc::new(Slowlog::default());
         let addresses = options.listen.clone();
+        let tls = options.tls.as_ref();
+        let tls_addresses = tls.map_or(Vec::new(), |it| it.listen.clone());
         let config = Config::new(options, users, Arc::clone(&slowlog));
         Ok(Server {
             shared: Arc::new(Shared::new(keyspace, config, slowlog)),
             listeners,
             metrics,
             addresses,
+            tls_addresses,
             report,
         })
     }
@@ -165,6 +182,11 @@ impl Server {
     /// Where it listens.
     pub fn addresses(&self) -> &[SocketAddr] {
         &self.addresses
+    }
+
+    /// Where it listens with TLS.
+    pub fn tls_addresses(&self) -> &[SocketAddr] {
+        &self.tls_addresses
     }
 
     /// Where its metrics are served.
@@ -255,10 +277,7 @@ fn on_this_thread(
 }
 
 /// A thread that serves the sockets that the first one sends it.
-async fn serve_all(
-    shared: Arc<Shared>,
-    mut sockets: UnboundedReceiver<StdStream>,
-) -> io::Result<()> {
+async fn serve_all(shared: Arc<Shared>, mut sockets: UnboundedReceiver<Socket>) -> io::Result<()> {
     let receive = async {
         while let Some(socket) = sockets.recv().await {
             admit(&shared, socket);
@@ -271,15 +290,15 @@ async fn serve_all(
 /// The first thread: it accepts connections, and does what is to be done at times.
 async fn lead(
     shared: Arc<Shared>,
-    listeners: Vec<StdListener>,
+    listeners: Vec<Listener>,
     metrics: Option<StdListener>,
-    others: Vec<UnboundedSender<StdStream>>,
+    others: Vec<UnboundedSender<Socket>>,
 ) -> io::Result<()> {
     let others = Arc::new(others);
     let mut accepting = Vec::new();
-    for listener in listeners {
+    for (listener, tls) in listeners {
         let listener = TcpListener::from_std(listener)?;
-        let task = accept(Arc::clone(&shared), listener, Arc::clone(&others));
+        let task = accept(Arc::clone(&shared), listener, tls, Arc::clone(&others));
         accepting.push(tokio::task::spawn_local(task));
     }
     if let Some(listener) = metrics {
@@ -317,7 +336,8 @@ async fn lead(
 async fn accept(
     shared: Arc<Shared>,
     listener: TcpListener,
-    others: Arc<Vec<UnboundedSender<StdStream>>>,
+    tls: Option<Acceptor>,
+    others: Arc<Vec<UnboundedSender<Socket>>>,
 ) {
     let mut next = 0;
     loop {
@@ -326,6 +346,7 @@ async fn accept(
                 let Ok(socket) = socket.into_std() else {
                     continue;
                 };
+                let socket = (socket, tls.clone());
                 match others.get(next) {
                     Some(other) => {
                         let _ = other.send(socket);
@@ -341,30 +362,34 @@ async fn accept(
 }
 
 /// Begins to serve a connection on this thread, or refuses it.
-fn admit(shared: &Arc<Shared>, socket: StdStream) {
+fn admit(shared: &Arc<Shared>, (socket, tls): Socket) {
     let (Ok(address), Ok(local)) = (socket.peer_addr(), socket.local_addr()) else {
         return;
     };
     if shared.config.is_protected() && !address.ip().to_canonical().is_loopback() {
-        refuse(&socket, DENIED);
+        refuse(&socket, &tls, DENIED);
         return;
     }
     let Some(client) = shared.add_client(address, local) else {
-        refuse(&socket, "ERR max number of clients reached");
+        refuse(&socket, &tls, "ERR max number of clients reached");
         return;
     };
     // Without it, replies wait for acknowledgements of those before.
     let _ = socket.set_nodelay(true);
     match TcpStream::from_std(socket) {
         Ok(stream) => {
-            tokio::task::spawn_local(connection::serve(Arc::clone(shared), stream, client));
+            tokio::task::spawn_local(connection::serve(Arc::clone(shared), stream, tls, client));
         }
         Err(_) => shared.remove_client(client.id),
     }
 }
 
-/// Says why a client is not served. A line fits into an empty socket's buffer.
-fn refuse(mut socket: &StdStream, why: &str) {
+/// Says why a client is not served, unless it expects TLS. A line fits into an empty socket's
+/// buffer.
+fn refuse(mut socket: &StdStream, tls: &Option<Acceptor>, why: &str) {
+    if tls.is_some() {
+        return;
+    }
     let _ = socket.write(format!("-{why}\r\n").as_bytes());
 }
 

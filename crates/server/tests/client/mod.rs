@@ -35,6 +35,7 @@ impl Drop for Folder {
 pub struct Running {
     pub address: SocketAddr,
     pub metrics: Option<SocketAddr>,
+    pub tls: Vec<SocketAddr>,
     handle: Handle,
     thread: Option<JoinHandle<Result<(), Error>>>,
 }
@@ -51,11 +52,13 @@ impl Running {
         change(&mut options);
         let server = Server::open(options).unwrap();
         let metrics = server.metrics_address();
+        let tls = server.tls_addresses().to_vec();
         let (address, handle) = (server.addresses()[0], server.handle());
         let thread = std::thread::spawn(move || server.run());
         Running {
             address,
             metrics,
+            tls,
             handle,
             thread: Some(thread),
         }
@@ -103,6 +106,23 @@ impl<S: Read + Write> Client<S> {
 
     pub fn send(&mut self, bytes: &[u8]) {
         self.stream.get_mut().write_all(bytes).unwrap();
+    }
+
+    /// What it speaks over.
+    pub fn stream(&mut self) -> &mut S {
+        self.stream.get_mut()
+    }
+
+    /// Sends what the server may not want any more.
+    pub fn try_send(&mut self, bytes: &[u8]) {
+        let _ = self.stream.get_mut().write_all(bytes);
+    }
+
+    /// The next bytes, this many unless the connection ends.
+    pub fn next(&mut self, most: usize) -> Vec<u8> {
+        let mut bytes = Vec::new();
+        let _ = (&mut self.stream).take(most as u64).read_to_end(&mut bytes);
+        bytes
     }
 
     /// Sends an inline command, and returns its reply's bytes.
