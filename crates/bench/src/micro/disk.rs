@@ -9,20 +9,24 @@ use std::sync::{Arc, Mutex};
 use std::task::{Context, Poll, Wake, Waker};
 use std::time::{Duration, Instant};
 
+use serde::{Deserialize, Serialize};
 use timberline_io::{Buffer, Disk, Driver, File, Kind, Mode};
 
 use super::READ_BYTES;
 
 /// What an I/O is.
-#[derive(Clone, PartialEq, Debug)]
+#[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
 pub enum Io {
-    /// A read of 4 KiB at a random place of a new file of this size in a folder, past the page
+    /// A read of some bytes at a random place of a new file of this size in a folder, past the page
     /// cache where that is possible. The file is removed at the end.
     File {
         /// Where the file is made.
         folder: PathBuf,
         /// Its size.
         bytes: u64,
+        /// Bytes of a read: a multiple of 4 KiB.
+        read_bytes: usize,
     },
     /// A device that takes this long for any number of I/O at once.
     Timer(Duration),
@@ -52,6 +56,8 @@ pub struct OnDisk {
     buffers: Vec<Buffer>,
     /// Tasks whose read may be over.
     woken: Arc<Mutex<Vec<u32>>>,
+    read_bytes: usize,
+    /// Places to read from.
     pages: u64,
 }
 
@@ -86,7 +92,14 @@ impl Device {
                 takes: *takes,
                 due: VecDeque::new(),
             }),
-            Io::File { folder, bytes } => Ok(Device::File(Box::new(OnDisk::make(folder, *bytes)?))),
+            Io::File {
+                folder,
+                bytes,
+                read_bytes,
+            } => {
+                let made = OnDisk::make(folder, *bytes, *read_bytes)?;
+                Ok(Device::File(Box::new(made)))
+            }
         }
     }
 
@@ -145,7 +158,8 @@ impl Device {
 }
 
 impl OnDisk {
-    fn make(folder: &Path, bytes: u64) -> io::Result<OnDisk> {
+    fn make(folder: &Path, bytes: u64, read_bytes: usize) -> io::Result<OnDisk> {
+        let bytes = bytes.max(read_bytes as u64);
         let path = folder.join(format!("timberline-micro-{}", std::process::id()));
         let named = |error: io::Error| named(&path, error);
         let (disk, mut driver) = Disk::open(DEPTH);
@@ -161,7 +175,8 @@ impl OnDisk {
             wakers: Vec::new(),
             buffers: Vec::new(),
             woken: Arc::default(),
-            pages: (bytes / READ_BYTES as u64).max(1),
+            read_bytes,
+            pages: bytes / read_bytes as u64,
         };
         // Written, not only allocated: a disk need not read what was never written.
         let written = fill(&file, &mut driver, bytes);
@@ -195,12 +210,12 @@ impl OnDisk {
         }
         let buffer = match self.buffers.pop() {
             Some(buffer) => buffer,
-            None => Buffer::zeroed(READ_BYTES).map_err(io::Error::other)?,
+            None => Buffer::zeroed(self.read_bytes).map_err(io::Error::other)?,
         };
-        let file = self.file.clone();
-        let offset = place % self.pages * READ_BYTES as u64;
+        let (file, bytes) = (self.file.clone(), self.read_bytes);
+        let offset = place % self.pages * bytes as u64;
         self.reads[slot] = Some(Box::pin(async move {
-            file.read_exact(buffer, 0..READ_BYTES, offset).await
+            file.read_exact(buffer, 0..bytes, offset).await
         }));
         self.poll(task, done)
     }

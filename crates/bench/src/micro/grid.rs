@@ -1,7 +1,9 @@
 //! Parameters of the operations that are measured.
 
+use serde::{Deserialize, Serialize};
+
 /// All combinations of these values are measured.
-#[derive(Clone, PartialEq, Debug)]
+#[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
 pub struct Grid {
     /// Accesses to memory in an operation: M.
     pub accesses: Vec<u32>,

@@ -14,9 +14,11 @@ use std::io;
 use std::ops::RangeFrom;
 use std::time::Duration;
 
+use serde::{Deserialize, Serialize};
 use timberline_model::overlap::{Machine, limited_operation_s};
 use timberline_model::{Core, Operation, masking};
 use timberline_tier::emulator::{Base, Chase, Cost, Emulated, Profile, Slowness, set_thread_cache};
+use timberline_tier::hint::LINE;
 use timberline_tier::{Arenas, ArenasConfig, TierId};
 
 use disk::Device;
@@ -27,17 +29,23 @@ use tasks::{Run, Work, run};
 
 /// Prefetches in flight, of the emulated memory: P.
 const PREFETCHES: usize = 10;
-/// Bytes of a read.
+/// Bytes of a read: those of a block of the disk.
 pub const READ_BYTES: usize = 4096;
+/// Latency of DRAM, of which predictions know no better.
+const DRAM_S: f64 = 1e-7;
 /// Part of an I/O's own work on the core that comes before the device has it. It can't be measured
 /// apart; a half is assumed.
 const SUBMIT_PART: f64 = 0.5;
 
 /// What is to be run.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Setting {
     /// Bytes of the chain of pointers.
     pub memory_bytes: usize,
+    /// The part of these in slow memory; the others are in DRAM: ρ.
+    pub slow_part: f64,
+    /// Bytes a second that slow memory gives; `None` for no limit: B_mem.
+    pub memory_bytes_per_s: Option<f64>,
     /// What an operation does after its walk.
     pub io: Io,
     /// How long each measurement takes.
@@ -61,6 +69,25 @@ pub struct Costs {
     pub io_s: f64,
     /// I/O a second that the device does.
     pub io_per_s: f64,
+}
+
+impl Costs {
+    /// Measures them alone.
+    ///
+    /// # Errors
+    /// As [`measure`].
+    pub fn measure(setting: &Setting) -> io::Result<Costs> {
+        let mut device = Device::open(&setting.io)?;
+        costs(setting, &mut device, &Spinner::calibrate())
+    }
+
+    /// The core, for the model.
+    pub fn core(&self) -> Core {
+        Core {
+            switch_s: self.switch_s,
+            prefetches: PREFETCHES as u32,
+        }
+    }
 }
 
 /// One point of the grid.
@@ -116,8 +143,8 @@ pub fn measure(setting: &Setting, is_over: &dyn Fn() -> bool) -> io::Result<Outc
     let mut points = Vec::new();
     let mut seeds = 1..;
     for latency_s in setting.grid.latencies_s() {
-        let memory = memory(setting.memory_bytes, latency_s)?;
-        let chain = chain(&memory, setting.memory_bytes)?;
+        let memory = memory(setting, latency_s)?;
+        let chain = chain(&memory, setting)?;
         for (accesses, added_s) in setting.grid.operations() {
             if is_over() {
                 break;
@@ -128,7 +155,7 @@ pub fn measure(setting: &Setting, is_over: &dyn Fn() -> bool) -> io::Result<Outc
                 is_io: true,
             };
             let (tasks, per_s) = best(setting, &chain, &mut device, work, &mut seeds)?;
-            let [predicted_s, masking_s] = predicted(&costs, accesses, added_s, latency_s);
+            let [predicted_s, masking_s] = predicted(setting, &costs, accesses, added_s, latency_s);
             points.push(Point {
                 accesses,
                 added_s,
@@ -149,12 +176,14 @@ pub fn measure(setting: &Setting, is_over: &dyn Fn() -> bool) -> io::Result<Outc
 
 /// Emulated memory whose slow tier has this latency. The emulator's bookkeeping is part of an
 /// access, also where the latency adds nothing.
-fn memory(bytes: usize, latency_s: f64) -> io::Result<Emulated> {
+fn memory(setting: &Setting, latency_s: f64) -> io::Result<Emulated> {
+    let line = |bytes_per_s| Cost::Ns(LINE as f64 * 1e9 / bytes_per_s);
     let slow = Slowness {
         latency: Cost::Ns(latency_s * 1e9),
-        line: Cost::Times(1.0),
+        line: setting.memory_bytes_per_s.map_or(Cost::Times(1.0), line),
         in_flight: PREFETCHES,
     };
+    let bytes = setting.memory_bytes;
     let mut config = ArenasConfig::two_tiers(bytes, bytes);
     for tier in &mut config.tiers {
         tier.limit += 2 * config.chunk_bytes;
@@ -171,9 +200,14 @@ fn memory(bytes: usize, latency_s: f64) -> io::Result<Emulated> {
     ))
 }
 
-fn chain(memory: &Emulated, bytes: usize) -> io::Result<Chase<'_, Emulated>> {
+fn chain<'a>(memory: &'a Emulated, setting: &Setting) -> io::Result<Chase<'a, Emulated>> {
     set_thread_cache(Default::default());
-    Chase::new(memory, TierId::SLOW, bytes, 1, 1).map_err(io::Error::other)
+    let slow = (setting.memory_bytes as f64 * setting.slow_part) as usize;
+    let parts = [
+        (TierId::SLOW, slow),
+        (TierId::FAST, setting.memory_bytes - slow),
+    ];
+    Chase::through(memory, &parts, 1, 1).map_err(io::Error::other)
 }
 
 /// The best number of tasks, and what was measured with it: median, least, most.
@@ -206,8 +240,13 @@ fn best(
 
 /// Measures the parts of an operation, each by operations that have only that part.
 fn costs(setting: &Setting, device: &mut Device, spinner: &Spinner) -> io::Result<Costs> {
-    let memory = memory(setting.memory_bytes, 2e-9)?;
-    let chain = chain(&memory, setting.memory_bytes)?;
+    let free = Setting {
+        slow_part: 1.0,
+        memory_bytes_per_s: None,
+        ..setting.clone()
+    };
+    let memory = memory(&free, 2e-9)?;
+    let chain = chain(&memory, &free)?;
     let none = [0.0; 3].map(|seconds| spinner.turns(seconds));
     // So many that the core never waits for a timer.
     let io_tasks = match setting.io {
@@ -245,11 +284,14 @@ fn costs(setting: &Setting, device: &mut Device, spinner: &Spinner) -> io::Resul
 }
 
 /// The time of an operation, by the probabilistic model and by that of masking only.
-fn predicted(costs: &Costs, accesses: u32, added_s: [f64; 3], latency_s: f64) -> [f64; 2] {
-    let core = Core {
-        switch_s: costs.switch_s,
-        prefetches: PREFETCHES as u32,
-    };
+fn predicted(
+    setting: &Setting,
+    costs: &Costs,
+    accesses: u32,
+    added_s: [f64; 3],
+    latency_s: f64,
+) -> [f64; 2] {
+    let core = costs.core();
     let operation = Operation {
         accesses: f64::from(accesses),
         access_s: costs.access_s + added_s[0],
@@ -257,10 +299,13 @@ fn predicted(costs: &Costs, accesses: u32, added_s: [f64; 3], latency_s: f64) ->
         complete_s: costs.io_s * (1.0 - SUBMIT_PART) + added_s[2],
     };
     let machine = Machine {
+        dram_latency_s: DRAM_S.min(latency_s),
+        offloaded: setting.slow_part,
+        memory_bytes_per_s: setting.memory_bytes_per_s.unwrap_or(f64::INFINITY),
         io_per_s: costs.io_per_s,
         ..Machine::unlimited(latency_s)
     };
-    let masking_s = masking::aligned_s(&core, &operation, latency_s);
+    let masking_s = masking::aligned_s(&core, &operation, machine.mean_latency_s());
     [
         limited_operation_s(&core, &operation, &machine),
         masking_s.max(1.0 / costs.io_per_s),

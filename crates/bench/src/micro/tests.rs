@@ -5,6 +5,8 @@ use super::*;
 fn setting(io: Io) -> Setting {
     Setting {
         memory_bytes: 4 << 20,
+        slow_part: 1.0,
+        memory_bytes_per_s: None,
         io,
         slice: Duration::from_millis(2),
         rounds: 1,
@@ -53,6 +55,7 @@ fn a_file_is_made_read_and_removed() {
     let file = Io::File {
         folder: folder.clone(),
         bytes: 1 << 20,
+        read_bytes: READ_BYTES,
     };
     let outcome = measure(&setting(file), &|| false).unwrap();
     assert!(outcome.io.starts_with("file ("), "{}", outcome.io);
@@ -66,6 +69,7 @@ fn a_folder_that_is_not_there_is_named() {
     let file = Io::File {
         folder: "/nonexistent".into(),
         bytes: 1 << 20,
+        read_bytes: READ_BYTES,
     };
     let error = measure(&setting(file), &|| false).unwrap_err().to_string();
     assert!(error.contains("/nonexistent/timberline-micro-"), "{error}");
@@ -86,8 +90,9 @@ fn an_interrupted_run_gives_what_it_has() {
 #[test]
 fn at_most_ten_prefetches_are_in_flight() {
     let latency_s = 1e-3;
-    let memory = memory(4 << 20, latency_s).unwrap();
-    let chain = chain(&memory, 4 << 20).unwrap();
+    let setting = setting(Io::Timer(Duration::ZERO));
+    let memory = memory(&setting, latency_s).unwrap();
+    let chain = chain(&memory, &setting).unwrap();
     let mut device = Device::open(&Io::Timer(Duration::ZERO)).unwrap();
     let work = Work {
         accesses: 10,
@@ -111,8 +116,9 @@ fn at_most_ten_prefetches_are_in_flight() {
 /// ten prefetches in flight allow.
 #[test]
 fn no_round_walks_where_another_did() {
-    let memory = memory(4 << 20, 1e-6).unwrap();
-    let chain = chain(&memory, 4 << 20).unwrap();
+    let setting = setting(Io::Timer(Duration::ZERO));
+    let memory = memory(&setting, 1e-6).unwrap();
+    let chain = chain(&memory, &setting).unwrap();
     let mut device = Device::open(&Io::Timer(Duration::ZERO)).unwrap();
     let work = Work {
         accesses: 10,
@@ -125,4 +131,60 @@ fn no_round_walks_where_another_did() {
     }
     let counts = timberline_tier::emulator::thread_counts() - before;
     assert!(counts.slow > 2 * counts.cached, "{counts:?}");
+}
+
+/// Walks through a chain, a part of which is in slow memory; returns the lines that were slow.
+fn slow_lines(slow_part: f64) -> u64 {
+    let setting = Setting {
+        slow_part,
+        ..setting(Io::Timer(Duration::ZERO))
+    };
+    let memory = memory(&setting, 1e-6).unwrap();
+    let chain = chain(&memory, &setting).unwrap();
+    let mut device = Device::open(&setting.io).unwrap();
+    let work = Work {
+        accesses: 100,
+        added: [0; 3],
+        is_io: false,
+    };
+    let before = timberline_tier::emulator::thread_counts();
+    run(&chain, &mut device, work, 4, Duration::ZERO, 1).unwrap();
+    (timberline_tier::emulator::thread_counts() - before).slow
+}
+
+#[test]
+fn the_part_of_a_chain_that_is_slow_is_read_as_often() {
+    let [all, most, none] = [1.0, 0.75, 0.0].map(slow_lines);
+    let part = most as f64 / all as f64;
+    assert!((0.65..0.85).contains(&part), "{most} of {all}");
+    assert_eq!(none, 0);
+}
+
+/// As with latency, only that no line comes faster than the emulator promises.
+#[test]
+fn a_bandwidth_of_memory_limits_what_is_read() {
+    let bytes_per_s = 10e6;
+    let setting = Setting {
+        memory_bytes_per_s: Some(bytes_per_s),
+        ..setting(Io::Timer(Duration::ZERO))
+    };
+    let memory = memory(&setting, 1e-7).unwrap();
+    let chain = chain(&memory, &setting).unwrap();
+    let mut device = Device::open(&setting.io).unwrap();
+    let work = Work {
+        accesses: 100,
+        added: [0; 3],
+        is_io: false,
+    };
+    let before = timberline_tier::emulator::thread_counts();
+    let start = std::time::Instant::now();
+    run(&chain, &mut device, work, 8, Duration::from_millis(5), 1).unwrap();
+    let elapsed_s = start.elapsed().as_secs_f64();
+    let slow = (timberline_tier::emulator::thread_counts() - before).slow;
+    // A page of lines is accounted for at once, and a channel saves one up.
+    let bytes = slow.saturating_sub(128) as f64 * LINE as f64;
+    assert!(
+        bytes <= 1.05 * elapsed_s * bytes_per_s,
+        "{slow} in {elapsed_s} s"
+    );
 }

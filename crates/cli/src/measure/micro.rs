@@ -5,7 +5,7 @@ use std::sync::atomic::Ordering::Relaxed;
 use std::time::Duration;
 
 use serde_json::{Value, json};
-use timberline_bench::micro::{Grid, Io, Outcome, Point, Setting, measure};
+use timberline_bench::micro::{Grid, Io, Outcome, Point, READ_BYTES, Setting, measure};
 use timberline_bench::report::grid::Grid as Table;
 
 use crate::Failure;
@@ -97,10 +97,13 @@ pub fn run(args: &Args) -> Result<(), Failure> {
         None => Io::File {
             folder: args.folder.clone().unwrap_or_else(std::env::temp_dir),
             bytes: u64::from(args.file_megabytes) << 20,
+            read_bytes: READ_BYTES,
         },
     };
     let setting = Setting {
         memory_bytes: (args.megabytes as usize) << 20,
+        slow_part: 1.0,
+        memory_bytes_per_s: None,
         io,
         slice: Duration::from_millis(args.milliseconds.into()),
         rounds: args.rounds as usize,

@@ -46,6 +46,20 @@ impl<'m, M: Memory> Chase<'m, M> {
         lines: usize,
         seed: u64,
     ) -> Result<Self, OutOfMemory> {
+        Chase::through(memory, &[(tier, bytes)], lines, seed)
+    }
+
+    /// The same through memory of several tiers, so many bytes of each: in a cycle, steps in one of
+    /// them are as many as it has lines.
+    ///
+    /// # Errors
+    /// A tier is full.
+    pub fn through(
+        memory: &'m M,
+        parts: &[(TierId, usize)],
+        lines: usize,
+        seed: u64,
+    ) -> Result<Self, OutOfMemory> {
         assert!(
             lines.is_power_of_two() && lines * LINE <= 4096,
             "steps of {lines} lines"
@@ -56,9 +70,16 @@ impl<'m, M: Memory> Chase<'m, M> {
             lines,
             at: 0,
         };
-        for _ in 0..bytes.div_ceil(SLOT).max(1) {
-            let slot = memory.arenas().allocate(tier, SLOT)?;
-            chase.slots.push(slot);
+        for &(tier, bytes) in parts {
+            for _ in 0..bytes.div_ceil(SLOT) {
+                let slot = memory.arenas().allocate(tier, SLOT)?;
+                chase.slots.push(slot);
+            }
+        }
+        if chase.slots.is_empty()
+            && let Some(&(tier, _)) = parts.first()
+        {
+            chase.slots.push(memory.arenas().allocate(tier, SLOT)?);
         }
         chase.link(seed);
         Ok(chase)
