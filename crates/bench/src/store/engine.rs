@@ -116,6 +116,7 @@ impl Run<'_> {
             done: setting.records,
             per_s: setting.records as f64 / start.elapsed().as_secs_f64(),
             usage: Usage::now().since(&usage),
+            p50_us: f64::NAN,
             p99_us: f64::NAN,
         };
         self.rows.push(Row::new("puts of new keys", &[loaded]));
@@ -227,11 +228,14 @@ impl Run<'_> {
             return Err(why);
         }
         let done = done.load(Relaxed);
+        let elapsed = start.elapsed().as_secs_f64();
+        let latencies = latencies.lock().expect("no panic");
         Ok(Measured {
             done,
-            per_s: done as f64 / start.elapsed().as_secs_f64(),
+            per_s: done as f64 / elapsed,
             usage: Usage::now().since(&usage),
-            p99_us: latencies.lock().expect("no panic").p99_us(),
+            p50_us: latencies.p50_us(),
+            p99_us: latencies.p99_us(),
         })
     }
 }

@@ -3,18 +3,96 @@
 //! No value is cached, so each get is a walk through the index and a read of the disk: what Bando
 //! et al. measure. A store for each kind of memory is loaded; then they take turns.
 
+use futures_util::future::try_join_all;
+use serde::{Deserialize, Serialize};
 use timberline_io::Driver;
-use timberline_store::{Options, Store};
+use timberline_store::{Options, Store, join};
 use timberline_tier::emulator::{LineCounts, thread_counts};
 
 use super::index_memory::{InSlowMemory, SlowMemory};
-use super::{Measured, Outcome, Row, Run, SKEW, Setting, measured, one_line};
+use super::{Measured, Outcome, Row, Run, SKEW, Setting, get, measured, one_line, put};
 use crate::workload::{Permutation, Rng, Zipf};
 
-/// How keys are drawn.
-const DISTRIBUTIONS: [&str; 2] = ["uniform", "Zipf 0.99"];
-/// Slices of gets in which a placement learns which keys are hot.
+/// Slices of requests in which a placement learns which keys are hot.
 const WARMUP: usize = 3;
+
+/// Which requests are made.
+#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Load {
+    /// θ of their keys; 0 is uniform.
+    pub skew: f64,
+    /// The part of them that overwrites a record; the others read one.
+    pub writes: f64,
+}
+
+impl Load {
+    const UNIFORM: Load = Load {
+        skew: 0.0,
+        writes: 0.0,
+    };
+
+    fn name(self) -> String {
+        match self.skew {
+            0.0 => "uniform".into(),
+            skew => format!("Zipf {skew}"),
+        }
+    }
+}
+
+/// A comparison of DRAM with one kind of memory.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct IndexSetting {
+    pub store: Setting,
+    pub memory: SlowMemory,
+    pub load: Load,
+}
+
+/// What was measured of a store that had turns with others.
+#[derive(Clone, Debug)]
+pub struct InMemory {
+    /// By load, in the order of the turns.
+    pub turns: Vec<Vec<Turn>>,
+}
+
+/// Requests of one slice.
+#[derive(Clone, Copy, Debug)]
+pub struct Turn {
+    pub per_s: f64,
+    /// Processor time of a request, in microseconds.
+    pub core_us: f64,
+    pub p50_us: f64,
+    pub p99_us: f64,
+    /// Lines of slow memory that a request read.
+    pub slow_lines: f64,
+    /// Microseconds that the thread waited for slow memory in a request: what nothing else hid.
+    pub waited_us: f64,
+}
+
+/// Measures a store whose index is in DRAM, and one whose index is in the setting's memory. Empty
+/// if it was over before.
+///
+/// # Errors
+/// As [`measure_in_slow_memory`].
+pub fn measure_index(
+    setting: &IndexSetting,
+    is_over: &dyn Fn() -> bool,
+) -> Result<Vec<InMemory>, String> {
+    let mut all = Vec::new();
+    measured(&setting.store, is_over, |run, driver| {
+        let kinds = std::slice::from_ref(&setting.memory);
+        let subjects = run.stores_in_turns(driver, kinds, &[setting.load])?;
+        let turns = |subject: &Subject| {
+            let turns = |it: &Vec<Requests>| it.iter().map(Requests::turn).collect();
+            subject.requests.iter().map(turns).collect()
+        };
+        let in_memory = |subject: &Subject| InMemory {
+            turns: turns(subject),
+        };
+        all = subjects.iter().map(in_memory).collect();
+        Ok(())
+    })?;
+    Ok(all)
+}
 
 /// Measures gets from stores whose index is in DRAM, and in each of these kinds of memory, or what
 /// there is time for until `is_over`, which then stays true.
@@ -26,7 +104,16 @@ pub fn measure_in_slow_memory(
     kinds: &[SlowMemory],
     is_over: &dyn Fn() -> bool,
 ) -> Result<Outcome, String> {
-    measured(setting, is_over, |run, driver| run.indexes(driver, kinds))
+    measured(setting, is_over, |run, driver| {
+        let skewed = Load {
+            skew: SKEW,
+            ..Load::UNIFORM
+        };
+        let loads = [Load::UNIFORM, skewed];
+        let subjects = run.stores_in_turns(driver, kinds, &loads)?;
+        run.compare(&loads, &subjects);
+        Ok(())
+    })
 }
 
 /// A store that has turns with others.
@@ -35,24 +122,54 @@ struct Subject {
     store: Store,
     /// `None`: in DRAM.
     slow: Option<InSlowMemory>,
-    /// By distribution of keys.
-    gets: [Vec<Gets>; 2],
+    /// The part of its index that was in fast memory at the end.
+    fast_part: Option<f64>,
+    /// By load.
+    requests: Vec<Vec<Requests>>,
 }
 
-/// Gets of a slice.
-struct Gets {
+impl Subject {
+    fn new(name: String, store: Store, slow: Option<InSlowMemory>) -> Subject {
+        Subject {
+            name,
+            store,
+            slow,
+            fast_part: None,
+            requests: Vec::new(),
+        }
+    }
+}
+
+/// Requests of a slice.
+struct Requests {
     measured: Measured,
     /// What the emulator charged for them.
     lines: LineCounts,
 }
 
-impl Gets {
-    /// Lines of slow memory that a get read.
+impl Requests {
+    fn turn(&self) -> Turn {
+        let Measured {
+            per_s,
+            usage,
+            p50_us,
+            p99_us,
+            ..
+        } = &self.measured;
+        Turn {
+            per_s: *per_s,
+            core_us: self.measured.of_each(usage.cpu.as_secs_f64() * 1e6),
+            p50_us: *p50_us,
+            p99_us: *p99_us,
+            slow_lines: self.slow_lines(),
+            waited_us: self.waited_us(),
+        }
+    }
+
     fn slow_lines(&self) -> f64 {
         self.measured.of_each(self.lines.slow as f64)
     }
 
-    /// Microseconds that the thread waited for slow memory in a get: what nothing else hid.
     fn waited_us(&self) -> f64 {
         let ps = self.lines.waited_ps + self.lines.charged_ps;
         self.measured.of_each(ps as f64 / 1e6)
@@ -60,7 +177,14 @@ impl Gets {
 }
 
 impl Run<'_> {
-    fn indexes(&mut self, driver: &mut Driver, kinds: &[SlowMemory]) -> Result<(), String> {
+    /// Loads a store with its index in DRAM, and one for each of these kinds of memory, and has
+    /// them serve these loads in turns. None, if it was over before all were loaded.
+    fn stores_in_turns(
+        &mut self,
+        driver: &mut Driver,
+        kinds: &[SlowMemory],
+        loads: &[Load],
+    ) -> Result<Vec<Subject>, String> {
         let setting = self.setting;
         let options = Options {
             cache_bytes: 0,
@@ -68,15 +192,11 @@ impl Run<'_> {
         };
         let folder = setting.folder.join("dram");
         let (_, stats) = self.load(driver, &folder, &options)?;
-        let mut subjects = vec![Subject {
-            name: "DRAM".into(),
-            store: self.open(driver, &folder, &options)?,
-            slow: None,
-            gets: Default::default(),
-        }];
+        let store = self.open(driver, &folder, &options)?;
+        let mut subjects = vec![Subject::new("DRAM".into(), store, None)];
         for (nth, kind) in kinds.iter().enumerate() {
             if (self.is_over)() {
-                return Ok(());
+                return Ok(Vec::new());
             }
             let folder = setting.folder.join(format!("slow {nth}"));
             let (index, slow) = kind.index(stats.index_bytes);
@@ -87,41 +207,51 @@ impl Run<'_> {
             self.load(driver, &folder, &options)?;
             let store = self.open(driver, &folder, &options)?;
             slow.charge(true);
-            subjects.push(Subject {
-                name: kind.to_string(),
-                store,
-                slow: Some(slow),
-                gets: Default::default(),
-            });
+            subjects.push(Subject::new(kind.to_string(), store, Some(slow)));
         }
-        driver.block_on(self.turns(&mut subjects))?;
-        self.compare(&subjects);
-        for subject in subjects {
-            subject.store.close();
-            driver
-                .block_on(subject.store.maintain())
-                .map_err(one_line)?;
-        }
-        Ok(())
+        let stores: Vec<Store> = subjects.iter().map(|it| it.store.clone()).collect();
+        let turns = async {
+            let done = self.turns(&mut subjects, loads).await;
+            for subject in &mut subjects {
+                subject.fast_part = subject.slow.as_ref().map(InSlowMemory::fast_part);
+                subject.store.close();
+            }
+            done
+        };
+        let maintained = try_join_all(stores.iter().map(Store::maintain));
+        let (done, maintained) = driver.block_on(join(turns, maintained));
+        done.and(maintained.map(|_| ()).map_err(one_line))?;
+        Ok(subjects)
     }
 
-    async fn turns(&mut self, subjects: &mut [Subject]) -> Result<(), String> {
+    async fn turns(&mut self, subjects: &mut [Subject], loads: &[Load]) -> Result<(), String> {
         let setting = self.setting;
-        let zipf = Zipf::new(setting.records, SKEW);
         let scattered = Permutation::new(setting.records, Rng::new(setting.seed, 2));
         let mut rng = Rng::new(setting.seed, 3);
-        for distribution in 0..DISTRIBUTIONS.len() {
+        for load in loads {
+            let zipf = Zipf::new(setting.records, load.skew);
+            subjects.iter_mut().for_each(|it| it.requests.push(vec![]));
             for turn in 0..WARMUP + setting.rounds {
                 for subject in &mut *subjects {
-                    let draw = || match distribution {
-                        0 => rng.below(setting.records),
-                        _ => scattered.at(zipf.rank(&mut rng)),
+                    let store = &subject.store;
+                    let make = || {
+                        let (store, id) = (store.clone(), scattered.at(zipf.rank(&mut rng)));
+                        let is_put = load.writes > 0.0 && rng.unit() < load.writes;
+                        async move {
+                            match is_put {
+                                true => put(store, id, setting.value_bytes).await,
+                                false => get(store, id, setting.value_bytes).await,
+                            }
+                        }
                     };
+                    let commits = (load.writes > 0.0).then_some(store);
                     let before = thread_counts();
-                    let measured = self.gets(&subject.store, draw).await?;
+                    let measured = self.run(commits, make, setting.for_a_slice()).await?;
                     let lines = thread_counts() - before;
-                    if turn >= WARMUP {
-                        subject.gets[distribution].push(Gets { measured, lines });
+                    if turn >= WARMUP
+                        && let Some(requests) = subject.requests.last_mut()
+                    {
+                        requests.push(Requests { measured, lines });
                     }
                 }
             }
@@ -129,33 +259,79 @@ impl Run<'_> {
         Ok(())
     }
 
-    fn compare(&mut self, subjects: &[Subject]) {
-        for (distribution, keys) in DISTRIBUTIONS.into_iter().enumerate() {
+    fn compare(&mut self, loads: &[Load], subjects: &[Subject]) {
+        let Some((dram, others)) = subjects.split_first() else {
+            return;
+        };
+        for (load, keys) in loads.iter().map(|it| it.name()).enumerate() {
             for subject in subjects {
                 let name = format!("{keys}, index in {}", subject.name);
-                let measured = subject.gets[distribution].iter().map(|it| &it.measured);
+                let measured = subject.requests[load].iter().map(|it| &it.measured);
                 self.rows.push(Row::new(&name, measured));
             }
         }
-        for (distribution, keys) in DISTRIBUTIONS.into_iter().enumerate() {
-            let dram = &subjects[0].gets[distribution];
-            for subject in &subjects[1..] {
-                let (gets, name) = (&subject.gets[distribution], &subject.name);
-                let ratios: Vec<f64> = { gets.iter().zip(dram) }
+        for (load, keys) in loads.iter().map(|it| it.name()).enumerate() {
+            for subject in others {
+                let (requests, name) = (&subject.requests[load], &subject.name);
+                let ratios: Vec<f64> = { requests.iter().zip(&dram.requests[load]) }
                     .map(|(slow, dram)| slow.measured.per_s / dram.measured.per_s)
                     .collect();
                 self.figure(format!("{keys}: {name} ÷ DRAM"), &ratios);
-                let lines: Vec<f64> = gets.iter().map(Gets::slow_lines).collect();
+                let lines: Vec<f64> = requests.iter().map(Requests::slow_lines).collect();
                 self.figure(format!("{keys}: {name}: slow lines a get"), &lines);
-                let waited: Vec<f64> = gets.iter().map(Gets::waited_us).collect();
+                let waited: Vec<f64> = requests.iter().map(Requests::waited_us).collect();
                 self.figure(format!("{keys}: {name}: us waited for them"), &waited);
             }
         }
-        for subject in subjects {
-            if let Some(slow) = &subject.slow {
+        for subject in others {
+            if let Some(part) = subject.fast_part {
                 let name = format!("part of the index in fast memory: {}", subject.name);
-                self.figure(name, &[slow.fast_part()]);
+                self.figure(name, &[part]);
             }
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::time::Duration;
+
+    use super::*;
+
+    #[test]
+    fn stores_take_turns_with_reads_and_writes() {
+        let name = format!("timberline-index-{}", std::process::id());
+        let setting = IndexSetting {
+            store: Setting {
+                folder: std::env::temp_dir().join(name),
+                records: 3000,
+                value_bytes: 200,
+                memory_bytes: 256 << 20,
+                in_flight: 8,
+                slice: Duration::from_millis(10),
+                rounds: 2,
+                seed: 1,
+            },
+            memory: "us1".parse().unwrap(),
+            load: Load {
+                skew: 0.99,
+                writes: 0.5,
+            },
+        };
+        let all = measure_index(&setting, &|| false).unwrap();
+        let [dram, slow] = &all[..] else {
+            panic!("two stores");
+        };
+        let lines = |it: &InMemory| it.turns[0].iter().map(|it| it.slow_lines).sum::<f64>();
+        assert_eq!([dram.turns[0].len(), slow.turns[0].len()], [2, 2]);
+        assert_eq!(lines(dram), 0.0);
+        assert!(lines(slow) > 0.0, "{slow:?}");
+        assert!(
+            slow.turns[0]
+                .iter()
+                .all(|it| it.per_s > 0.0 && it.p50_us <= it.p99_us)
+        );
+        assert!(!setting.store.folder.exists(), "the folder is removed");
+        assert!(measure_index(&setting, &|| true).unwrap().is_empty());
     }
 }

@@ -9,7 +9,7 @@ use timberline_placement::workers::{Worker, Workers};
 use timberline_placement::{AllFast, HeatIn, Placement, Timberline, TimberlineConfig};
 use timberline_store::IndexMemory;
 use timberline_tier::emulator::{Base, Emulated, Profile};
-use timberline_tier::{Arenas, ArenasConfig};
+use timberline_tier::{Arenas, ArenasConfig, TierId};
 use timberline_tree::{Art, Error};
 
 /// Emulated slow memory, and how much of the index is in fast memory beside it.
@@ -19,6 +19,26 @@ pub struct SlowMemory {
     profile: String,
     /// The part of the index's bytes that fast memory has, in percent. With none, nothing moves.
     fast_percent: f64,
+}
+
+impl SlowMemory {
+    /// Memory of so many microseconds, 1 to 10, without fast memory beside it.
+    pub fn of_latency(us: u32) -> SlowMemory {
+        SlowMemory {
+            profile: format!("us{us}"),
+            fast_percent: 0.0,
+        }
+    }
+
+    /// Its latency in microseconds, on a machine whose own memory has that of `Base`'s default;
+    /// NaN for a profile that is not there.
+    pub fn latency_us(&self) -> f64 {
+        let base = Base::default();
+        let extra = Profile::parse(&self.profile).map(|it| it.extra(TierId::SLOW, base));
+        extra.map_or(f64::NAN, |it| {
+            it.latency_ps as f64 / 1e6 + base.latency_ns / 1e3
+        })
+    }
 }
 
 impl FromStr for SlowMemory {
@@ -121,6 +141,8 @@ mod tests {
         let parsed = |text: &str| text.parse::<SlowMemory>().map(|it| it.to_string());
         assert_eq!(parsed("us5").as_deref(), Ok("us5"));
         assert_eq!(parsed("us10:20%").as_deref(), Ok("us10, 20 % fast"));
+        assert_eq!("us5".parse(), Ok(SlowMemory::of_latency(5)));
+        assert_eq!(SlowMemory::of_latency(5).latency_us(), 5.0);
         for wrong in ["us", "us5:", "us5:20", "us5:100%", "us5:-1%", "us5:x%"] {
             assert!(parsed(wrong).is_err(), "{wrong}");
         }

@@ -24,7 +24,9 @@ use timberline_store::{Durability, Options, Stats, Store, join};
 pub use crate::rounds::Rounds;
 use crate::workload::{Permutation, Rng, Zipf};
 pub use engine::{Engine, Open, measure_engine};
-pub use in_slow_memory::measure_in_slow_memory;
+pub use in_slow_memory::{
+    InMemory, IndexSetting, Load, Turn, measure_in_slow_memory, measure_index,
+};
 pub use index_memory::SlowMemory;
 use outcome::Measured;
 pub use outcome::{Figure, Outcome, Row};
@@ -43,7 +45,7 @@ const PROGRAM: u64 = 24 << 20;
 const RECORD: u64 = 24;
 
 /// What is to be run.
-#[derive(Clone, Debug, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Setting {
     /// Where the store is made; removed at the end. Nothing may be there.
     pub folder: PathBuf,
@@ -247,6 +249,7 @@ impl Run<'_> {
             done,
             per_s: done as f64 / elapsed,
             usage: Usage::now().since(&usage),
+            p50_us: self.latencies.p50_us(),
             p99_us: self.latencies.p99_us(),
         })
     }

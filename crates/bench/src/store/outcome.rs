@@ -65,6 +65,7 @@ pub(super) struct Measured {
     pub done: u64,
     pub per_s: f64,
     pub usage: Usage,
+    pub p50_us: f64,
     pub p99_us: f64,
 }
 

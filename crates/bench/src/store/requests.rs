@@ -32,6 +32,11 @@ impl Latencies {
         self.0.add(&others.0).expect("the bounds are the same");
     }
 
+    /// The time that half of them took at most, in microseconds.
+    pub fn p50_us(&self) -> f64 {
+        self.0.value_at_quantile(0.5) as f64 / 1e3
+    }
+
     /// The time that 99 % took at most, in microseconds.
     pub fn p99_us(&self) -> f64 {
         self.0.value_at_quantile(0.99) as f64 / 1e3
