@@ -85,6 +85,17 @@ impl Setting {
         fits([self.caches_bytes(2)], memory_bytes)
     }
 
+    /// The same where one of the compute servers gets keys later.
+    ///
+    /// # Errors
+    /// It is not.
+    pub fn check_scale_out(&self, memory_bytes: u64) -> Result<(), BadInput> {
+        match self.compute_servers {
+            0 | 1 => Err(BadInput("a server more is for 2 or more, in all".into())),
+            _ => self.check_simulated(memory_bytes),
+        }
+    }
+
     /// Whether keys that follow the load can be simulated.
     ///
     /// # Errors

@@ -10,6 +10,7 @@ mod optimal;
 mod over_tcp;
 mod repartition;
 mod requests;
+mod scale_out;
 mod workload;
 
 use std::cell::Cell;
@@ -26,6 +27,7 @@ pub use optimal::optimal_reads;
 pub use over_tcp::{Echo, PoolOutcome, PoolRow, measure_pool};
 pub use repartition::{Handover, measure_handover};
 use requests::Requests;
+pub use scale_out::{ScaledOut, measure_scale_out};
 pub use workload::Workload;
 
 /// Bytes of a record: a key and a value.
@@ -38,7 +40,7 @@ const SPARE: u64 = 64 << 20;
 const ALONE: &str = "one task at a time can always go on";
 
 /// What is to be run.
-#[derive(Clone, Debug, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Setting {
     /// Records.
     pub records: u64,
@@ -295,7 +297,7 @@ pub(crate) mod tests {
     use super::*;
 
     /// A cluster in which nodes go and come.
-    pub(super) fn small() -> Setting {
+    pub fn small() -> Setting {
         Setting {
             records: 40_000,
             compute_servers: 2,
