@@ -26,13 +26,13 @@ const COLUMNS: usize = 80;
 
 #[derive(clap::Args)]
 pub struct Args {
-    /// Figures to measure and show, e.g. 14a, 16, table; --list shows them [default: all]
+    /// Figures to measure and show, e.g. 14a, 16, dex, table; --list shows them [default: all]
     #[arg(
         value_parser = known(all(&Scale::quick()).iter().map(|figure| figure.id)),
         hide_possible_values = true
     )]
     figures: Vec<String>,
-    /// All figures in five minutes: 200k records, fewer points per figure, short rounds
+    /// All figures in seven minutes: 200k records, fewer points per figure, short rounds
     #[arg(long, help_heading = "Scale")]
     quick: bool,
     /// List the figures with their runs and estimated time, and measure nothing
@@ -177,7 +177,11 @@ pub fn run(args: &Args) -> Result<(), Failure> {
         missing.iter().for_each(tell);
     }
     if matrix.runs() > 0 {
-        let ground = Ground { base: given, meta };
+        let ground = Ground {
+            base: given,
+            meta,
+            folder: args.out.clone(),
+        };
         let kept = |run| {
             summary.add(run);
             write(&summary).map_err(|error| error.to_string())
@@ -200,10 +204,11 @@ pub fn run(args: &Args) -> Result<(), Failure> {
 /// One line for each figure that cannot be made.
 fn missing(figures: &[Figure]) -> impl Iterator<Item = String> {
     let of = |figure: &Figure| {
-        Some(format!(
-            "figure {} cannot be made: {}",
-            figure.id, figure.missing?
-        ))
+        let why = figure.missing?;
+        Some(match why.starts_with("not rebuilt") {
+            true => format!("figure {} is {why}", figure.id),
+            false => format!("figure {} cannot be made: {why}", figure.id),
+        })
     };
     figures.iter().filter_map(of)
 }
@@ -215,11 +220,11 @@ fn list(figures: &[Figure]) -> Result<(), Failure> {
             None => effort(std::slice::from_ref(figure)),
         };
         let (line, effort) = (
-            format!("{:<8} {}", figure.id, figure.title),
+            format!("{:<10} {}", figure.id, figure.title),
             format!("({effort})"),
         );
         let gap = match line.chars().count() + 1 + effort.chars().count() > COLUMNS {
-            true => "\n         ",
+            true => "\n           ",
             false => " ",
         };
         say(format_args!("{line}{gap}{effort}"))?;

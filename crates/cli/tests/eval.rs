@@ -50,6 +50,10 @@ fn what_is_not_possible_is_refused_in_a_line() {
         &["23", "17c"],
         &["figure 23", "--trace FILE", "--urls FILE"],
     );
+    refuses(
+        &["dex-9-list"],
+        &["figure dex-9-list is not rebuilt: simulated threads"],
+    );
     refuses(&["--index", "trie"], &["`trie`", "btree"]);
     refuses(&["--profile", "optane"], &["optane", "cxl"]);
     refuses(
@@ -196,6 +200,48 @@ fn the_figures_are_listed_with_their_effort() {
         assert!(text.contains(part), "no `{part}` in: {text}");
     }
     assert!(!text.contains("15a"));
+}
+
+#[test]
+fn figures_of_a_paper_are_listed_with_those_that_are_not_rebuilt() {
+    let output = eval(&Scratch::new(), &["--list", "dex", "bando"])
+        .output()
+        .unwrap();
+    let text = stdout(&output);
+    let reasons = text.matches("(not rebuilt: ").count();
+    assert_eq!(reasons, 4, "{text}");
+    for part in ["dex-8 ", "dex-10 ", "bando-11a ", "bando-17 ", "Total: "] {
+        assert!(text.contains(part), "no `{part}` in: {text}");
+    }
+    assert!(
+        text.lines().all(|line| line.chars().count() <= 80),
+        "{text}"
+    );
+}
+
+#[test]
+fn a_figure_of_a_simulated_cluster_says_so() {
+    let scratch = Scratch::new();
+    let output = eval(&scratch, &["dex-9"]).output().unwrap();
+    assert!(output.status.success(), "{}", stderr(&output));
+    let read = |name: &str| std::fs::read_to_string(scratch.path("out").join(name)).unwrap();
+    let json: Value = serde_json::from_str(&read("eval.json")).unwrap();
+    let figure = &json["figures"][0];
+    assert_eq!(figure["id"], "dex-9");
+    let table = &figure["runs"][0]["table"];
+    assert_eq!(table["substitute"], "simulated");
+    assert!(table["rows"][0]["values"]["reads"].is_number());
+    assert_eq!(figure["verdicts"][0]["order"], "as_published");
+    let missing = &json["figures"][1];
+    assert_eq!(missing["id"], "dex-9-list");
+    assert!(
+        missing["missing"]
+            .as_str()
+            .unwrap()
+            .starts_with("not rebuilt")
+    );
+    let page = read("eval.html");
+    assert!(page.contains("\"substitute\":\"simulated\"") && !page.contains("(emulated)"));
 }
 
 #[test]

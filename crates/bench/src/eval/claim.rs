@@ -3,10 +3,11 @@
 use serde::{Deserialize, Deserializer, Serialize};
 
 use super::figure::Figure;
-use super::quantity::{Over, Quantity, Ranged};
-use crate::report::{Outcome, Standing};
+use super::quantity::{InRun, Over, Quantity};
+use super::ranged::Ranged;
+use crate::report::Standing;
 
-/// A claim of a figure's text about a placement: a quantity lies in a range.
+/// A claim of a figure's text about a subject: a quantity lies in a range.
 #[derive(Clone, Debug, PartialEq, Deserialize)]
 pub struct Claim {
     pub says: &'static str,
@@ -21,7 +22,10 @@ pub struct Claim {
     /// The published minimum and maximum; an open end is [`f64::INFINITY`], `null` in JSON.
     #[serde(deserialize_with = "open_range")]
     pub published: (f64, f64),
-    /// Explains why ours come in another order; empty if unknown.
+    /// Whether the claim is that all values lie in the range, not that they reach it.
+    #[serde(default)]
+    pub within: bool,
+    /// Explains why ours come in another order, or of another size; empty if unknown.
     #[serde(default)]
     pub why: &'static str,
 }
@@ -36,21 +40,21 @@ pub struct Verdict {
     pub says: String,
     /// The published minimum and maximum; an open end is `null` in JSON, which has no infinity.
     pub published: (f64, f64),
-    /// The measured minimum and maximum of the claim's placement; `null` where nothing was
-    /// measured.
+    /// The measured minimum and maximum of the claim's subject; `null` where nothing was measured.
     pub measured: Option<(f64, f64)>,
-    /// The same of `timberline`.
+    /// The same of our own subject: the placement `timberline`, or the design `copies`.
     pub timberline: Option<(f64, f64)>,
     /// Whether the measured order is the published one; `null` where the claim has no order, or
     /// nothing was measured.
     pub order: Option<Order>,
     /// How far the measured range is from the published one: 1 if they meet, 2 if its lowest value
-    /// is twice the highest published one, 0.5 the reverse. `null` where nothing was measured.
+    /// is twice the highest published one, 0.5 the reverse. Where all values should lie in the
+    /// published range, the one that is furthest out counts. `null` where nothing was measured.
     pub size: Option<f64>,
     /// The values whose 95 % interval contradicts the published order: above 1 there and below 1
     /// here, or the reverse.
     pub contrary: Vec<String>,
-    /// Explains the contradiction; empty if unknown.
+    /// Explains the contradiction, or the other size; empty if unknown.
     pub why: String,
 }
 
@@ -66,17 +70,19 @@ pub enum Order {
     Undecided,
 }
 
-/// Our own placement, which every claim is also checked for.
-const OURS: &str = "timberline";
+/// Our own placement, and our own design, which claims are also checked for.
+const OURS: [&str; 2] = ["timberline", "copies"];
 
 impl Claim {
     /// Checks the claim against the results of its figure's runs, in their order.
-    pub fn judge(&self, figure: &Figure, results: &[Option<&[Outcome]>]) -> Verdict {
+    pub fn judge(&self, figure: &Figure, results: &[InRun<'_>]) -> Verdict {
         let values = self.values(self.of, figure, results);
         let is_contrary = |value: &&Value| self.is_contrary(value.here);
         let contrary: Vec<String> = values.iter().filter(is_contrary).map(Value::line).collect();
         let measured = range(&values);
-        let timberline = range(&self.values(OURS, figure, results));
+        let size = measured.map(|measured| self.size(measured));
+        let ours = OURS.map(|it| range(&self.values(it, figure, results)));
+        let timberline = ours.into_iter().flatten().next();
         Verdict {
             says: match format!("{} {}", self.panel, self.category).trim() {
                 "" => self.says.into(),
@@ -84,32 +90,26 @@ impl Claim {
             },
             published: self.published,
             order: self.order(&values),
-            size: measured.map(|measured| self.size(measured)),
+            size,
             measured,
-            timberline: timberline.filter(|_| self.of != OURS),
-            why: if contrary.is_empty() {
-                String::new()
-            } else {
-                self.why.into()
+            timberline: timberline.filter(|_| !OURS.contains(&self.of)),
+            why: match size {
+                None | Some(1.0) if contrary.is_empty() => String::new(),
+                _ => self.why.into(),
             },
             contrary,
         }
     }
 
-    /// The claim's quantity for a placement, in all runs that the claim covers.
-    fn values(
-        &self,
-        placement: &str,
-        figure: &Figure,
-        results: &[Option<&[Outcome]>],
-    ) -> Vec<Value> {
+    /// The claim's quantity for a subject, in all runs that the claim covers.
+    fn values(&self, subject: &str, figure: &Figure, results: &[InRun<'_>]) -> Vec<Value> {
         let mut values = Vec::new();
         for (panel, range) in figure.panels() {
             let (runs, of_panel) = (&figure.runs[range.clone()], &results[range]);
             let about = runs.iter().enumerate();
             for (nth, run) in about.filter(|(_, run)| self.is_about(panel, &run.category)) {
                 let place = format!("{panel} {}", run.category);
-                let here = self.quantity.of(placement, nth, of_panel).into_iter();
+                let here = self.quantity.of(subject, nth, of_panel).into_iter();
                 values.extend(here.map(|(other, here)| Value {
                     place: place.trim().into(),
                     other,
@@ -160,6 +160,14 @@ impl Claim {
 
     fn size(&self, (lowest, highest): (f64, f64)) -> f64 {
         let (least, most) = self.published;
+        if self.within {
+            let (above, below) = (highest / most, least / lowest);
+            return match above.max(below) {
+                out if out <= 1.0 => 1.0,
+                out if out == above => above,
+                _ => 1.0 / below,
+            };
+        }
         if lowest > most && most > 0.0 {
             lowest / most
         } else if highest < least {
@@ -193,8 +201,8 @@ fn range(values: &[Value]) -> Option<(f64, f64)> {
 pub mod tests {
     use super::*;
     use crate::eval::figure::tests::figure;
-    use crate::eval::quantity::tests::outcome;
-    use crate::report::Ratio;
+    use crate::eval::quantity::tests::{in_run, outcome};
+    use crate::report::{Outcome, Ratio};
 
     /// A claim about two runs of the test's figure.
     pub fn claim() -> Claim {
@@ -205,6 +213,7 @@ pub mod tests {
             panel: "",
             category: "",
             published: (1.3, 1.8),
+            within: false,
             why: "two cores",
         }
     }
@@ -220,7 +229,7 @@ pub mod tests {
         };
         let (above, below, either) = (run([1.25, 1.75]), run([0.5, 0.75]), run([0.5, 1.5]));
         let judge = |claim: Claim, runs: [&[Outcome]; 2]| {
-            claim.judge(&figure(), &[Some(runs[0]), Some(runs[1]), None])
+            claim.judge(&figure(), &[in_run(runs[0]), in_run(runs[1]), None])
         };
         let verdict = judge(claim(), [&above, &either]);
         assert_eq!(verdict.contrary, Vec::<String>::new());
@@ -264,6 +273,13 @@ pub mod tests {
         assert_eq!(low.size((0.97, 0.98)), 0.97 / 0.28);
         assert_eq!(low.size((0.1, 0.125)), 0.5);
         assert_eq!(low.size((0.1, 0.97)), 1.0);
+        let all = Claim {
+            published: (0.5, 2.0),
+            within: true,
+            ..claim()
+        };
+        let ranges = [(0.5, 1.0), (0.5, 3.0), (0.25, 3.0)];
+        assert_eq!(ranges.map(|it| all.size(it)), [1.0, 1.5, 0.5]);
         let value = |here| {
             vec![Value {
                 place: String::new(),

@@ -4,15 +4,15 @@ use serde::{Deserialize, Serialize};
 
 use super::claim::Claim;
 use super::quantity::Quantity;
+use super::setting::Setting;
 use crate::BadInput;
 use crate::names::unknown;
-use crate::run::Setting;
 
 /// How a figure is drawn.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize)]
 #[serde(rename_all = "snake_case", bound(deserialize = "'de: 'static"))]
 pub enum View {
-    /// A chart for each panel, with a cluster of bars for each run and a bar for each placement.
+    /// A chart for each panel, with a cluster of bars for each run and a bar for each subject.
     Bars(Quantity),
     /// Throughput over time, a chart for each run.
     ThroughputOverTime,
@@ -22,6 +22,8 @@ pub enum View {
     UseOverTime,
     /// A table of the bounds of each grain, beside the measured results.
     Bounds,
+    /// Rows' throughput over time, a chart for each run.
+    Series,
 }
 
 impl View {
@@ -62,7 +64,8 @@ pub struct Figure {
     /// The published claims about its runs.
     #[serde(skip_serializing)]
     pub claims: Vec<Claim>,
-    /// Why it cannot be made without a file that is not given, if so.
+    /// Why it cannot be made, if so: a file that is not given, or something that is not there to be
+    /// measured.
     pub missing: Option<&'static str>,
 }
 
@@ -80,8 +83,8 @@ impl Figure {
     }
 }
 
-/// The figures whose names are in `wanted` or begin with one of them (`14` selects 14a and 14b);
-/// all figures if `wanted` is empty.
+/// The figures whose names are in `wanted` or begin with one of them (`14` selects 14a and 14b,
+/// `dex` all of that paper); all figures if `wanted` is empty.
 ///
 /// # Errors
 /// A name that matches no figure: one line that lists all.
@@ -90,8 +93,8 @@ pub fn choose(figures: Vec<Figure>, wanted: &[String]) -> Result<Vec<Figure>, Ba
     let fits = |id: &str, wanted: &str| {
         let rest = id.strip_prefix(wanted);
         rest.is_some_and(|rest| {
-            rest.is_empty()
-                || (rest.len() == 1 && rest.is_ascii() && !rest.as_bytes()[0].is_ascii_digit())
+            let first = rest.chars().next();
+            first.is_none_or(|it| it == '-' || (rest.len() == 1 && it.is_ascii_lowercase()))
         })
     };
     let is_unknown = |wanted: &&String| !known.iter().any(|id| fits(id, wanted));
@@ -106,18 +109,18 @@ pub fn choose(figures: Vec<Figure>, wanted: &[String]) -> Result<Vec<Figure>, Ba
 #[cfg(test)]
 pub mod tests {
     use super::*;
-    use crate::run::Budget;
     use crate::run::tests::tiny;
+    use crate::run::{self, Budget};
 
     /// A figure of two panels, with two runs and one run.
     pub fn figure() -> Figure {
         let run = |panel: &str, category: &str, budget| Run {
             panel: panel.into(),
             category: category.into(),
-            setting: Setting {
+            setting: Setting::Maps(run::Setting {
                 budget: Budget::Ratio(budget),
                 ..tiny()
-            },
+            }),
         };
         Figure {
             id: "99a",
@@ -144,22 +147,20 @@ pub mod tests {
     fn figures_are_chosen_by_name_or_number() {
         let chosen = |wanted: &[&str]| {
             let wanted: Vec<_> = wanted.iter().map(ToString::to_string).collect();
-            choose(
-                vec![
-                    figure(),
-                    Figure {
-                        id: "9",
-                        ..figure()
-                    },
-                ],
-                &wanted,
-            )
-            .map(|it| it.iter().map(|figure| figure.id).collect::<Vec<_>>())
+            let named = |id| Figure { id, ..figure() };
+            let all = ["99a", "9", "dex-9", "dex-9-list"].map(named);
+            choose(all.into(), &wanted)
+                .map(|it| it.iter().map(|figure| figure.id).collect::<Vec<_>>())
         };
-        assert_eq!(chosen(&[]).unwrap(), ["99a", "9"]);
+        assert_eq!(chosen(&[]).unwrap(), ["99a", "9", "dex-9", "dex-9-list"]);
         assert_eq!(chosen(&["99"]).unwrap(), ["99a"]);
         assert_eq!(chosen(&["9"]).unwrap(), ["9"]);
+        assert_eq!(chosen(&["dex"]).unwrap(), ["dex-9", "dex-9-list"]);
+        assert_eq!(chosen(&["dex-9"]).unwrap(), ["dex-9", "dex-9-list"]);
         let line = chosen(&["99a", "14"]).unwrap_err().to_string();
-        assert_eq!(line, "unknown figure `14`; possible: 99a, 9");
+        assert!(
+            line.starts_with("unknown figure `14`; possible: 99a, 9,"),
+            "{line}"
+        );
     }
 }

@@ -1,16 +1,16 @@
 //! Runs the settings that have no cached result yet.
 
+use std::path::PathBuf;
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 use std::time::{Duration, Instant};
 
-use timberline_tier::emulator::{Base, Profile};
+use timberline_tier::emulator::Base;
 
 use super::figure::Figure;
-use super::result_cache::{CachedRun, ResultCache};
-use crate::report::machine::now;
-use crate::report::{Meta, Progress, Report};
-use crate::run;
-use crate::run::Setting;
+use super::result_cache::ResultCache;
+use super::results::CachedRun;
+use super::setting::Setting;
+use crate::report::{Meta, Progress};
 
 /// The base costs and the metadata that all runs share.
 pub struct Ground {
@@ -18,6 +18,8 @@ pub struct Ground {
     pub base: Option<Base>,
     /// Machine and command; each run fills in the rest.
     pub meta: Meta,
+    /// Where runs may make files, which they remove at their end.
+    pub folder: PathBuf,
 }
 
 /// The distinct runs that figures need.
@@ -64,7 +66,7 @@ impl Matrix {
     pub fn check(&self, available: u64) -> Result<(), crate::BadInput> {
         self.settings
             .iter()
-            .try_for_each(|setting| setting.plan()?.check(available))
+            .try_for_each(|setting| setting.check(available))
     }
 
     /// Runs the remaining settings, and caches each result at once; then `kept` receives it. Ends
@@ -96,32 +98,14 @@ impl Matrix {
                     span(pace.left_s(left))
                 ),
             };
-            let date = now();
-            let plan = setting.plan().map_err(|bad| bad.to_string())?;
-            let profile = Profile::parse(&setting.profile).map_err(|error| error.to_string())?;
-            let measured = run::emulated(&plan, &profile, ground.base, &numbered, interrupted)
-                .map_err(|line| format!("{setting}: {line}"))?;
+            let measured = setting.measure(ground, &numbered, interrupted);
+            let results = measured.map_err(|line| format!("{setting}: {line}"))?;
             if interrupted.load(Relaxed) {
                 break;
             }
             pace.did(setting.estimate_s(), start.elapsed());
-            let meta = Meta {
-                date,
-                profile: setting.profile.clone(),
-                base_latency_ns: measured.base_latency_ns(),
-                emulated: true,
-                seed: setting.seed,
-                bounds: measured.bounds,
-                calibrations: measured.calibrations,
-                notes: [&ground.meta.notes[..], &measured.notes].concat(),
-                ..ground.meta.clone()
-            };
-            let report = Report {
-                meta,
-                results: measured.outcomes,
-            };
             let setting = setting.clone();
-            let run = CachedRun { setting, report };
+            let run = CachedRun { setting, results };
             cache.keep(&run).map_err(|error| error.to_string())?;
             kept(run)?;
         }
@@ -186,7 +170,8 @@ mod tests {
     use super::*;
     use crate::eval::Summary;
     use crate::eval::figure::tests::figure;
-    use crate::report::Outcome;
+    use crate::eval::results::Results;
+    use crate::report::{Outcome, Report};
 
     #[test]
     fn equal_settings_are_run_once() {
@@ -205,10 +190,10 @@ mod tests {
         let (figure, results) = (figure(), vec![Outcome::default()]);
         let kept = CachedRun {
             setting: figure.runs[0].setting.clone(),
-            report: Report {
+            results: Results::Report(Report {
                 results,
                 ..Report::default()
-            },
+            }),
         };
         cache.keep(&kept).unwrap();
         let mut matrix = Matrix::of(std::slice::from_ref(&figure));

@@ -5,21 +5,13 @@ use std::hash::{DefaultHasher, Hash, Hasher};
 use std::io;
 use std::path::{Path, PathBuf};
 
-use serde::{Deserialize, Serialize};
-
-use crate::report::{Report, write_file};
-use crate::run::Setting;
+use super::results::CachedRun;
+use super::setting::Setting;
+use crate::report::write_file;
 
 #[derive(Clone, Debug)]
 pub struct ResultCache {
     folder: PathBuf,
-}
-
-#[derive(Clone, Debug, Serialize, Deserialize)]
-pub struct CachedRun {
-    pub setting: Setting,
-    /// The results of the run.
-    pub report: Report,
 }
 
 impl ResultCache {
@@ -66,18 +58,20 @@ impl ResultCache {
         let mut hasher = DefaultHasher::new();
         let text = serde_json::to_string(setting).expect("plain figures and strings");
         text.hash(&mut hasher);
-        let (index, hash) = (setting.indexes.join("-"), hasher.finish());
-        let workload = setting.workload();
-        self.folder
-            .join(format!("{index}-{workload}-{hash:016x}.json"))
+        let (name, hash) = (setting.name(), hasher.finish());
+        self.folder.join(format!("{name}-{hash:016x}.json"))
     }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::report::Outcome;
-    use crate::run::tests::tiny;
+    use crate::eval::measure::Measure;
+    use crate::eval::results::{Results, Substitute, Table};
+    use crate::eval::setting::tests::{cluster, maps};
+    use crate::eval::subject::{Row, Values};
+    use crate::report::{Meta, Outcome, Report};
+    use crate::run;
 
     fn scratch(name: &str) -> PathBuf {
         std::env::temp_dir().join(format!("timberline-cache-{name}-{}", std::process::id()))
@@ -92,18 +86,49 @@ mod tests {
             ..Outcome::default()
         }];
         let kept = CachedRun {
-            setting: tiny(),
-            report: Report {
+            setting: maps(),
+            results: Results::Report(Report {
                 results,
                 ..Report::default()
-            },
+            }),
         };
-        assert!(cache.find(&tiny()).is_none());
+        assert!(cache.find(&maps()).is_none());
         cache.keep(&kept).unwrap();
-        assert_eq!(cache.find(&tiny()).unwrap().report.results[0].records, 7);
-        assert!(cache.find(&Setting { seed: 8, ..tiny() }).is_none());
-        fs::write(cache.path(&tiny()), "{").unwrap();
-        assert!(cache.find(&tiny()).is_none());
+        let Results::Report(report) = cache.find(&maps()).unwrap().results else {
+            panic!("it was a report");
+        };
+        assert_eq!(report.results[0].records, 7);
+        let Setting::Maps(tiny) = maps() else {
+            panic!("maps have such a setting");
+        };
+        let other = Setting::Maps(run::Setting { seed: 8, ..tiny });
+        assert!(cache.find(&other).is_none());
+        assert!(cache.find(&cluster()).is_none());
+        fs::write(cache.path(&maps()), "{").unwrap();
+        assert!(cache.find(&maps()).is_none());
+        fs::remove_dir_all(folder).unwrap();
+    }
+
+    #[test]
+    fn tables_are_kept_as_reports_are() {
+        let folder = scratch("tables");
+        let cache = ResultCache::open(&folder).unwrap();
+        let row = Row::new("dex")
+            .with(Measure::Reads, Values::Exact(0.1 + 0.2))
+            .with(Measure::Throughput, Values::Rounds(vec![1.5, 2.5]));
+        let kept = CachedRun {
+            setting: cluster(),
+            results: Results::Table(Table {
+                meta: Meta::default(),
+                substitute: Substitute::Simulated,
+                rows: vec![row.clone()],
+            }),
+        };
+        cache.keep(&kept).unwrap();
+        let Results::Table(table) = cache.find(&cluster()).unwrap().results else {
+            panic!("it was a table");
+        };
+        assert_eq!(table.rows, [row]);
         fs::remove_dir_all(folder).unwrap();
     }
 

@@ -8,10 +8,13 @@ use serde_json::Value;
 
 use super::claim::Verdict;
 use super::figure::{Figure, Run};
-use super::result_cache::CachedRun;
+use super::measure::Measure;
+use super::quantity::InRun;
+use super::results::{CachedRun, Results, Substitute};
+use super::subject::Subject;
 use super::view::{Shown, shown};
 use crate::page::{Kind, document};
-use crate::report::{Meta, Outcome, figures, table, write_file};
+use crate::report::{Meta, figures, table, write_file};
 
 /// The figures with their results so far. It starts without results and receives each as it is
 /// finished, so each file is read once.
@@ -30,11 +33,9 @@ pub struct Measured {
 
 impl Measured {
     /// The results of its runs, in their order.
-    pub fn results(&self) -> Vec<Option<&[Outcome]>> {
-        self.runs
-            .iter()
-            .map(|kept| Some(&kept.as_deref()?.report.results[..]))
-            .collect()
+    pub fn results(&self) -> Vec<InRun<'_>> {
+        let runs = self.runs.iter().map(Option::as_deref);
+        runs.map(|kept| Some(kept?.results.subjects())).collect()
     }
 
     /// The verdicts on its published claims.
@@ -51,8 +52,10 @@ impl Measured {
     }
 
     /// Whether any run used emulated memory.
-    pub fn is_emulated(&self) -> bool {
-        self.kept().any(|kept| kept.report.emulated())
+    fn is_emulated(&self) -> bool {
+        let emulated = Some(Substitute::Emulated);
+        self.kept()
+            .any(|kept| kept.results.substitute() == emulated)
     }
 }
 
@@ -112,7 +115,7 @@ impl Summary {
     /// Stores a result for all runs with its setting: figures share runs.
     pub fn add(&mut self, kept: CachedRun) {
         if self.meta.base_latency_ns == 0.0 {
-            self.meta.base_latency_ns = kept.report.meta.base_latency_ns;
+            self.meta.base_latency_ns = kept.results.meta().base_latency_ns;
         }
         let kept = Arc::new(kept);
         for Measured { figure, runs } in &mut self.figures {
@@ -132,7 +135,7 @@ impl Summary {
     }
 
     /// `{"meta": {…}, "figures": [{"id", "views", "verdicts", "runs": [{"panel", "category",
-    /// "setting", "report"}]}]}`.
+    /// "setting", "report" or "table"}]}]}`.
     pub fn to_json(&self) -> String {
         let mut text = serde_json::to_string_pretty(&self.file()).expect("numbers and texts");
         text.push('\n');
@@ -177,14 +180,33 @@ impl Summary {
                 let (says, published) = (&verdict.says, span(verdict.published));
                 text += &format!("  {says}: published {published}, here {here}\n");
             }
-            for (run, results) in measured.figure.runs.iter().zip(measured.results()) {
-                if let Some(results) = results {
-                    text += &format!("{} {}\n{}\n", run.panel, run.category, table::grid(results));
+            for (run, kept) in measured.figure.runs.iter().zip(&measured.runs) {
+                if let Some(kept) = kept {
+                    let results = grid(&kept.results);
+                    text += &format!("{} {}\n{results}\n", run.panel, run.category);
                 }
             }
         }
         text
     }
+}
+
+fn grid(results: &Results) -> String {
+    let table = match results {
+        Results::Report(report) => return table::grid(&report.results),
+        Results::Table(table) => table,
+    };
+    let mut text = String::new();
+    for row in &table.rows {
+        let of = |measure: &Measure| {
+            let value = Subject::Row(row).value(*measure);
+            let value = value.map_or(figures::ABSENT.into(), |it| figures::span(it.min, it.max));
+            format!("{} {value}", measure.name())
+        };
+        let values: Vec<String> = row.values.keys().map(of).collect();
+        text += &format!("  {}: {}\n", row.subject, values.join(", "));
+    }
+    text
 }
 
 /// Removes the samples of all runs of a figure from the JSON.
@@ -213,17 +235,18 @@ mod tests {
             claims: vec![claim()],
             ..figure()
         };
-        let mut kept = CachedRun {
-            setting: figure.runs[0].setting.clone(),
-            report: Report {
-                results: vec![
-                    outcome("interleave", &[1.0; 6]),
-                    outcome("sidle", &sidle.repeat(3)),
-                ],
-                ..Report::default()
-            },
+        let mut report = Report {
+            results: vec![
+                outcome("interleave", &[1.0; 6]),
+                outcome("sidle", &sidle.repeat(3)),
+            ],
+            ..Report::default()
         };
-        kept.report.results[1].series = vec![Sample::default()];
+        report.results[1].series = vec![Sample::default()];
+        let kept = CachedRun {
+            setting: figure.runs[0].setting.clone(),
+            results: Results::Report(report),
+        };
         let runs = vec![Some(Arc::new(kept)), None, None];
         Summary {
             meta: Meta::default(),
@@ -295,7 +318,10 @@ mod tests {
         let mut summary = summary([1.5, 1.5]);
         for latency in [92.0, 95.0] {
             let mut kept = CachedRun::clone(summary.figures[0].runs[0].as_ref().unwrap());
-            kept.report.meta.base_latency_ns = latency;
+            let Results::Report(report) = &mut kept.results else {
+                panic!("it is a report");
+            };
+            report.meta.base_latency_ns = latency;
             summary.add(kept);
         }
         assert_eq!(json(&summary)["meta"]["base_latency_ns"], 92.0);

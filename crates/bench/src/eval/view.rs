@@ -3,9 +3,11 @@
 use serde::Serialize;
 
 use super::figure::{Run, View};
-use super::quantity::{Measure, Over, Quantity, Ranged};
+use super::measure::Measure;
+use super::quantity::{InRun, Over, Quantity};
+use super::ranged::Ranged;
+use super::subject::Subject;
 use super::summary::Measured;
-use crate::report::Outcome;
 
 #[derive(Serialize)]
 #[serde(tag = "kind", rename_all = "snake_case")]
@@ -24,6 +26,8 @@ pub enum Shown<'a> {
     },
     /// A table of the bounds of each grain.
     Bounds,
+    /// A chart of rows' throughput over time for each run.
+    Series,
 }
 
 #[derive(Serialize)]
@@ -38,10 +42,11 @@ struct Cluster<'a> {
     bars: Vec<Bar<'a>>,
 }
 
-/// A placement's value, its range over the rounds, and the published range.
+/// A subject's value, its range over the rounds, and the published range.
 #[derive(Serialize)]
 struct Bar<'a> {
-    placement: &'a str,
+    #[serde(rename = "placement")]
+    subject: &'a str,
     #[serde(flatten)]
     value: Ranged,
     published: Option<Published<'a>>,
@@ -61,6 +66,7 @@ pub fn shown(measured: &Measured, view: View) -> Shown<'_> {
         View::FastShareOverTime => over_time("fast_share"),
         View::UseOverTime => over_time("fast_use"),
         View::Bounds => Shown::Bounds,
+        View::Series => Shown::Series,
     }
 }
 
@@ -68,16 +74,16 @@ fn over_time<'a>(curve: &'static str) -> Shown<'a> {
     Shown::OverTime { curve }
 }
 
-fn bars(measured: &Measured, quantity: Quantity) -> Shown<'_> {
+fn bars<'a>(measured: &'a Measured, quantity: Quantity) -> Shown<'a> {
     let (figure, results) = (&measured.figure, measured.results());
     let mut panels = Vec::new();
     for (name, place) in figure.panels() {
         let runs = &results[place.clone()];
         let mut clusters = Vec::new();
         for (nth, run) in figure.runs[place].iter().enumerate() {
-            let outcomes: &[Outcome] = runs[nth].unwrap_or_default();
-            let of = |outcome| bar(measured, quantity, run, outcome, nth, runs);
-            let bars: Vec<Bar<'_>> = outcomes.iter().filter_map(of).collect();
+            let subjects = runs[nth].iter().flatten().copied();
+            let of = |subject: Subject<'a>| bar(measured, quantity, run, subject.name(), nth, runs);
+            let bars: Vec<Bar<'_>> = subjects.filter_map(of).collect();
             let name = &run.category;
             clusters.extend((!bars.is_empty()).then_some(Cluster { name, bars }));
         }
@@ -85,7 +91,7 @@ fn bars(measured: &Measured, quantity: Quantity) -> Shown<'_> {
     }
     let name = quantity.measure.name();
     let (caption, marks) = match quantity.over {
-        Over::Placements(others) => (
+        Over::Subjects(others) => (
             format!("{name} over that of {others}"),
             vec![(1.0, others.split(", ").next().unwrap_or(others))],
         ),
@@ -113,23 +119,22 @@ fn bar<'a>(
     measured: &'a Measured,
     quantity: Quantity,
     run: &Run,
-    outcome: &'a Outcome,
+    subject: &'a str,
     nth: usize,
-    runs: &[Option<&[Outcome]>],
+    runs: &[InRun<'_>],
 ) -> Option<Bar<'a>> {
-    let placement = outcome.placement.as_str();
-    if !says_something(quantity, placement) {
+    if !says_something(quantity, subject) {
         return None;
     }
-    let (_, value) = quantity.of(placement, nth, runs).into_iter().next()?;
+    let (_, value) = quantity.of(subject, nth, runs).into_iter().next()?;
     let claim = measured.figure.claims.iter().find(|claim| {
-        claim.of == placement
+        claim.of == subject
             && claim.quantity == quantity
             && claim.is_about(&run.panel, &run.category)
             && claim.published.1.is_finite()
     });
     Some(Bar {
-        placement,
+        subject,
         value,
         published: claim.map(|claim| Published {
             says: claim.says,

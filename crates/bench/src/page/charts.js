@@ -12,7 +12,7 @@ const fastBytes = (row) => row.samples.at(-1)?.fast_bytes ?? 0;
 const when = (samples, it) => it.at_s - samples.at(-1).at_s;
 
 /** Axes of a chart over the seconds of `span`; a span that ends at 0 ends now. Returns the scales of times and values. */
-function overTime(drawing, span, high, unit, written = short, base = 10) {
+function overTime(drawing, span, high, unit, written = short, base = 10, seconds = "s") {
   const [left, right, top, bottom] = [52, drawing.width - 8, 20, drawing.height - 22];
   const x = scale(span, [left, right]);
   const y = scale([0, high], [bottom, top]);
@@ -20,7 +20,7 @@ function overTime(drawing, span, high, unit, written = short, base = 10) {
   drawing.line("mark", [left, bottom], [right, bottom]);
   const live = span[1] === 0;
   for (const tick of ticks(span, 5)) {
-    const at = live && tick === 0 ? "now" : `${short(tick).replace("-", "−")} s`;
+    const at = live && tick === 0 ? "now" : `${short(tick).replace("-", "−")} ${seconds}`;
     drawing.text("tick", [x(tick), bottom + 16], tick === span[1] ? "end" : "middle", at);
   }
   drawing.text("axis", [0, 10], "start", unit);
@@ -208,13 +208,13 @@ function thin(samples, limit) {
 
 /**
  * Lines over a run's time. A line has a name, a class, and samples; `value` gives the height of a sample, or `null`,
- * and `told` formats it.
+ * and `told` formats it. Times are in `seconds`, if that is another unit.
  */
-function lines(host, label, unit, all, value, told, most = 0) {
+function lines(host, label, unit, all, value, told, most = 0, seconds = "s") {
   const values = all.flatMap((line) => line.samples.map((it) => value(it, line) ?? 0));
   const until = Math.max(0, ...all.map((line) => line.samples.at(-1)?.at_s ?? 0));
   const drawing = new Drawing(host, 250, label);
-  const frame = overTime(drawing, [0, until], Math.max(1e-9, most, ...values) * 1.06, unit);
+  const frame = overTime(drawing, [0, until], Math.max(1e-9, most, ...values) * 1.06, unit, short, 10, seconds);
   const points = (line, limit) => thin(line.samples, limit)
     .map((it) => [it, value(it, line)])
     .filter(([, at]) => at !== null)
@@ -222,7 +222,7 @@ function lines(host, label, unit, all, value, told, most = 0) {
   for (const line of all) drawing.path(`series ${line.class}`, points(line, POINTS).map(([, at]) => at), line.name);
   // The tooltip spots come last, so that no line covers them.
   for (const line of all) {
-    for (const [it, at] of points(line, SPOTS)) drawing.spot(at, `${line.name} at ${it.at_s.toFixed(1)} s: ${told(it, line)}`);
+    for (const [it, at] of points(line, SPOTS)) drawing.spot(at, `${line.name} at ${it.at_s.toFixed(1)} ${seconds}: ${told(it, line)}`);
   }
   drawing.show();
 }

@@ -43,6 +43,26 @@ function barsView({ caption, marks, panels }, title) {
   return drawn.length ? [element("p", "axis", caption), placements(names), ...drawn] : [];
 }
 
+/** Throughput of rows over time, a chart for each run. */
+function seriesView(runs) {
+  const rowsOf = (run) => run.table.rows.filter((row) => row.series);
+  const most = Math.max(0, ...runs.flatMap((run) => rowsOf(run).flatMap((row) => row.series.map(([, mops]) => mops))));
+  const charts = runs.map((run) => {
+    const all = rowsOf(run).map(({ subject, series }) => ({
+      name: subject,
+      class: colour(subject),
+      samples: series.map(([at_s, mops]) => ({ at_s: 1e3 * at_s, mops, ops_per_s: 0 })),
+    }));
+    const told = (it) => `${amount(it.mops)} M/s`;
+    const heading = element("h3", "", run.category);
+    const label = `${run.category}: throughput over time by subject`;
+    return chart(element("figure", "", heading), (host) => lines(host, label, "M/s", all, (it) => it.mops, told, most, "ms"));
+  });
+  const names = runs.flatMap((run) => rowsOf(run).map((row) => row.subject));
+  const axis = element("p", "axis", "throughput over simulated time");
+  return [axis, placements(names, () => true), element("div", "halves", ...charts)];
+}
+
 function overTimeView({ curve }, runs) {
   const groups = runs.flatMap((run) => groupsOf(run.report.results).map((group) => [run, group]));
   const most = highest(groups.map(([, group]) => group), curve);
@@ -75,11 +95,31 @@ function verdictsOf({ verdicts }) {
   const rows = verdicts.map((it) =>
     [it.says, span(it.published), span(it.measured), span(it.timberline), order(it), size(it)]);
   const columns = [["claim"], ["published"], ["here"], ["timberline"], ["order"], ["size", "here ÷ published"]];
-  return [tableOf(columns, [[null, rows]])];
+  const sizes = verdicts.filter((it) => it.why && it.contrary.length === 0);
+  const reasons = sizes.map((it) => element("li", "", `${it.says}, another size: ${it.why}`));
+  return [tableOf(columns, [[null, rows]]), ...(reasons.length ? [element("ul", "notes", ...reasons)] : [])];
+}
+
+/** The median of a row's value, with its range over the rounds. */
+function valueOf(value) {
+  if (value === undefined) return ABSENT;
+  if (typeof value === "number") return amount(value);
+  const sorted = [...value].sort((one, two) => one - two);
+  return `${amount(sorted[Math.floor(sorted.length / 2)])} [${amount(sorted[0])}, ${amount(sorted.at(-1))}]`;
+}
+
+/** A table of all values of rows. */
+function rowsOf(runs) {
+  const all = runs.flatMap((run) => run.table.rows.map((row) => [`${run.panel} ${run.category}`.trim(), row]));
+  const measures = [...new Set(all.flatMap(([, row]) => Object.keys(row.values)))];
+  const rows = all.map(([place, row]) => [place, row.subject, ...measures.map((name) => valueOf(row.values[name]))]);
+  const columns = ["run", "", ...measures.map((name) => name.replaceAll("_", " "))];
+  return tableOf(columns.map((name) => [name]), [[null, rows]]);
 }
 
 /** A table of all values of a chart. */
 function detailsOf(runs) {
+  if (runs.every((run) => run.table)) return element("details", "", element("summary", "", "All figures"), rowsOf(runs));
   const rows = runs.flatMap((run) => run.report.results.map((it) => [
     `${run.panel} ${run.category}`.trim(), it.placement, rates(it), compared(it, "interleave"),
     ranged(it.regained, it.regained_low, it.regained_high), share(it.fast_share), percentiles(it), moved(it),
@@ -90,13 +130,18 @@ function detailsOf(runs) {
   return element("details", "", element("summary", "", "All figures"), table);
 }
 
-const isEmulated = ({ report: { meta, results } }) => meta.emulated || results.some((it) => it.emulated);
-const measuredRuns = (figure) => figure.runs.filter((run) => run.report);
+/** What is not real of a run: `emulated`, `simulated`, or nothing. */
+const substituteOf = ({ report, table }) =>
+  table?.substitute ?? (report.meta.emulated || report.results.some((it) => it.emulated) ? "emulated" : "");
+/** The same of several runs. */
+const substitutesOf = (runs) => [...new Set(runs.map(substituteOf))].filter(Boolean).sort().join(", ");
+const metaOf = ({ report, table }) => (report ?? table).meta;
+const measuredRuns = (figure) => figure.runs.filter((run) => run.report || run.table);
 
 function figureSection(figure) {
   const runs = measuredRuns(figure);
   const source = figure.source ? `${figure.source}. ` : "";
-  const made = section(figure.title, runs.some(isEmulated), source + figure.about);
+  const made = section(figure.title, substitutesOf(runs), source + figure.about);
   made.id = `f${figure.id}`;
   made.querySelector("h2").firstChild.after(" ", element("small", "", figure.id));
   if (figure.missing) made.append(none(`Not measured: ${figure.missing}.`));
@@ -105,6 +150,7 @@ function figureSection(figure) {
     for (const view of figure.views) {
       if (view.kind === "bars") made.append(...barsView(view, figure.title));
       else if (view.kind === "over_time") made.append(...overTimeView(view, runs));
+      else if (view.kind === "series") made.append(...seriesView(runs));
       else made.append(...boundsView(runs));
     }
     made.append(...verdictsOf(figure), detailsOf(runs));
@@ -141,11 +187,13 @@ function contrarySection(figures, emulated) {
 
 function showEvaluation({ meta, figures }) {
   const runs = figures.flatMap(measuredRuns);
-  const emulated = runs.some(isEmulated);
-  const dates = runs.map((it) => it.report.meta.date).sort();
+  const emulated = substitutesOf(runs);
+  const dates = runs.map((it) => metaOf(it).date).sort();
   const [first, last] = [dates[0], dates.at(-1)];
   const measured = first === undefined ? "nothing yet" : first === last ? `${first} UTC` : `${first} to ${last} UTC (starts of runs)`;
-  const profiles = [...new Set(runs.map((it) => it.report.meta.profile))];
+  const profilesOf = (all) => [...new Set(all.map((it) => metaOf(it).profile))].join(", ");
+  const simulated = runs.filter((it) => substituteOf(it) === "simulated");
+  const profiles = profilesOf(runs.filter((it) => substituteOf(it) !== "simulated"));
   const all = figures.reduce((sum, figure) => sum + figure.runs.length, 0);
   const contents = element("ul", "contents");
   for (const { id, title } of figures) {
@@ -156,14 +204,15 @@ function showEvaluation({ meta, figures }) {
   const main = document.querySelector("main");
   main.append(
     pageHead("timberline eval", emulated, [
-      ["memory", `slow memory emulated, profile ${profiles.join(", ") || meta.profile}; seed ${meta.seed}`],
+      ["memory", `slow memory emulated, profile ${profiles || meta.profile}; seed ${meta.seed}`],
+      ...(simulated.length ? [["clusters", `simulated: operations counted, throughput modelled; ${profilesOf(simulated)}`]] : []),
       ["machine", machineOf(meta.machine)],
       ["measured", measured],
       ["command", meta.command],
       ["runs", `${runs.length} of ${all} (some figures share theirs)`],
     ]),
-    element("p", "lead", "Published figures about placement, measured again. Dashed frames are the published values, where the "
-      + "paper gives numbers. The machine and the maps differ, so the lead of a placement may differ. If the 95 % interval "
+    element("p", "lead", "Published figures, measured again. Dashed frames are the published values, where the "
+      + "paper gives numbers. The machine and the programs differ, so sizes may differ. If the 95 % interval "
       + "of a ratio contradicts the published order, the report says so."),
     element("nav", "", contents),
     contrarySection(figures, emulated),

@@ -9,6 +9,24 @@ use serde::Serialize;
 use timberline_research::table::TABLE;
 
 const TEMPLATE: &str = include_str!("page.html");
+/// Colours of what evaluations compare beside placements, in light and dark pages.
+const COLOURS: [(&str, &str, &[&str]); 6] = [
+    (
+        "#12805c",
+        "#3fbd8f",
+        &["copies", "copies-offload", "measured", "slow"],
+    ),
+    ("#2c6fd1", "#6ea6f7", &["dex", "model"]),
+    (
+        "#c76a00",
+        "#f0a04b",
+        &["sherman-like", "partitioned", "masking"],
+    ),
+    ("#8a4fbf", "#c39bee", &["smart-like", "dex-eager", "tiered"]),
+    ("#8b97a0", "#77848c", &["baseline", "dram"]),
+    ("#b03a5b", "#e57f9c", &["dex-offload"]),
+];
+
 /// The style sheet of all pages. The table of placements provides each placement's style.
 pub fn style() -> String {
     let mut style = String::from(include_str!("page.css"));
@@ -21,6 +39,11 @@ pub fn style() -> String {
         if !look.dashes.is_empty() {
             let dashes = look.dashes;
             style += &format!(".series.p-{name} {{ stroke-dasharray: {dashes}; }}\n");
+        }
+    }
+    for (light, dark, names) in COLOURS {
+        for name in names {
+            style += &format!(".p-{name} {{ --c: light-dark({light}, {dark}); }}\n");
         }
     }
     style

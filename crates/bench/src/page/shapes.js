@@ -85,7 +85,8 @@ function element(name, className = "", ...children) {
   return made;
 }
 
-const badge = (emulated) => (emulated ? [element("span", "badge", "emulated")] : []);
+/** What is not real: `true` for emulated memory, or a word; nothing otherwise. */
+const badge = (what) => (what ? [element("span", "badge", what === true ? "emulated" : what)] : []);
 
 /** The class of a placement's colour. */
 const colour = (placement) => `p-${placement.replace(/[^a-z0-9-]/g, "-")}`;

@@ -55,7 +55,7 @@ impl Default for Scale {
 }
 
 impl Scale {
-    /// A quick evaluation of everything in five minutes.
+    /// A quick evaluation of everything in seven minutes.
     pub fn quick() -> Self {
         Scale {
             records: 200_000,

@@ -1,0 +1,79 @@
+//! A store whose index is in memory of microseconds (Bando et al., section 4.2).
+
+use std::time::Duration;
+
+use super::{Run, Scale, run};
+use crate::eval::setting::Setting as Any;
+use crate::store::{IndexSetting, Load, Setting, SlowMemory};
+
+/// The authors' Aerospike: values of 1.5 kB, keys drawn uniformly, reads alone; fewer records.
+fn setting(scale: &Scale, latency_us: u32) -> IndexSetting {
+    let (records, milliseconds, rounds) = match scale.is_quick {
+        true => (10_000, 50, 3),
+        false => (200_000, 400, 7),
+    };
+    IndexSetting {
+        store: Setting {
+            // In the evaluation's folder.
+            folder: "store".into(),
+            records,
+            value_bytes: 1500,
+            memory_bytes: 512 << 20,
+            in_flight: 64,
+            slice: Duration::from_millis(milliseconds),
+            rounds,
+            seed: scale.seed,
+        },
+        memory: SlowMemory::of_latency(latency_us),
+        load: Load {
+            skew: 0.0,
+            writes: 0.0,
+        },
+    }
+}
+
+fn of(panel: &str, category: impl Into<String>, setting: IndexSetting) -> Run {
+    run(panel, category, Any::Store(setting))
+}
+
+/// The latency of the index's memory.
+pub fn latencies(scale: &Scale) -> Vec<Run> {
+    let all = scale.pick(&[1, 2, 5, 10], &[1, 5, 10]).iter();
+    let at = |&us: &u32| of("", format!("{us} µs"), setting(scale, us));
+    all.map(at).collect()
+}
+
+/// What is stored, and what is asked for, at 5 µs.
+pub fn variations(scale: &Scale) -> Vec<Run> {
+    // Bytes of values, θ, and the part of writes.
+    let all = [
+        ("reads", "1 kB", 1000, 0.0, 0.0),
+        ("reads", "1.5 kB", 1500, 0.0, 0.0),
+        ("reads", "2.5 kB", 2500, 0.0, 0.0),
+        ("reads", "Zipf 1.1", 1500, 1.1, 0.0),
+        ("writes", "2:1, 1.5 kB", 1500, 0.0, 1.0 / 3.0),
+        ("writes", "1:1, 1 kB", 1000, 0.0, 0.5),
+        ("writes", "1:1, 1.5 kB", 1500, 0.0, 0.5),
+        ("writes", "1:1, Zipf 1.1", 1500, 1.1, 0.5),
+    ];
+    let few = [all[0], all[1], all[3], all[6]];
+    let made = scale.pick(&all, &few).iter();
+    let at = |&(panel, category, bytes, skew, writes): &(&str, &str, usize, f64, f64)| {
+        let mut setting = setting(scale, 5);
+        setting.store.value_bytes = bytes;
+        setting.load = Load { skew, writes };
+        of(panel, category, setting)
+    };
+    made.map(at).collect()
+}
+
+/// Requests in flight, at 5 µs. They take the place of user-level threads.
+pub fn in_flight(scale: &Scale) -> Vec<Run> {
+    let all = scale.pick(&[1, 4, 16, 64, 128, 256], &[4, 64]).iter();
+    let at = |&depth: &usize| {
+        let mut setting = setting(scale, 5);
+        setting.store.in_flight = depth;
+        of("", depth.to_string(), setting)
+    };
+    all.map(at).collect()
+}

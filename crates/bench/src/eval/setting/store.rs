@@ -1,0 +1,159 @@
+//! Runs of a store with its index in slow memory, beside one with its index in DRAM, and what the
+//! throughput model predicts of it.
+
+use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
+use std::time::Duration;
+
+use timberline_model::overlap::{Machine, limited_operation_s};
+use timberline_model::{Operation, masking};
+
+use crate::BadInput;
+use crate::eval::matrix::Ground;
+use crate::eval::measure::Measure;
+use crate::eval::results::{Results, Substitute, Table};
+use crate::eval::subject::{Row, Values};
+use crate::micro::{self, Costs, Grid, Io};
+use crate::report::machine::now;
+use crate::report::{Meta, Progress, median};
+use crate::store::{IndexSetting, Setting, Turn, measure_index};
+
+pub const SUBJECTS: [&str; 4] = ["dram", "slow", "model", "masking"];
+
+/// The part of an I/O's work on the core that comes before the device has it: it can't be measured
+/// apart.
+const SUBMIT_PART: f64 = 0.5;
+
+pub fn estimate_s(setting: &IndexSetting) -> f64 {
+    // Measured on two cores: loading a record and a byte of it.
+    const LOAD: f64 = 8e-6;
+    const BYTE: f64 = 3e-9;
+    let Setting {
+        records,
+        value_bytes,
+        rounds,
+        slice,
+        ..
+    } = setting.store;
+    let loads = 2.0 * records as f64 * (LOAD + BYTE * value_bytes as f64);
+    loads + 2.0 * (rounds + 3) as f64 * slice.as_secs_f64() + 0.5
+}
+
+pub fn check(setting: &IndexSetting, available: u64) -> Result<(), BadInput> {
+    // Two stores, each with the limit for all of the process.
+    let needed = 2 * setting.store.memory_bytes;
+    match needed <= available {
+        true => Ok(()),
+        false => Err(BadInput(format!(
+            "two stores take up to {} MiB, and {} MiB are free",
+            needed >> 20,
+            available >> 20
+        ))),
+    }
+}
+
+pub fn measure(
+    setting: &IndexSetting,
+    ground: &Ground,
+    progress: &dyn Progress,
+    interrupted: &AtomicBool,
+) -> Result<Results, String> {
+    progress.phase("store", None);
+    let date = now();
+    let mut here = setting.clone();
+    here.store.folder = ground.folder.join(&here.store.folder);
+    here.store.check()?;
+    let costs = costs().map_err(|error| error.to_string())?;
+    let stores = measure_index(&here, &|| interrupted.load(Relaxed))?;
+    let turns: Vec<&[Turn]> = { stores.iter() }
+        .filter_map(|it| it.turns.first())
+        .map(Vec::as_slice)
+        .collect();
+    let rows = match turns[..] {
+        [dram, slow] => {
+            let predicted = predicted(setting, &costs, dram, slow);
+            let [model, masking] = [2, 3].map(|nth| {
+                let per_s = Values::Exact(predicted[nth - 2]);
+                Row::new(SUBJECTS[nth]).with(Measure::Throughput, per_s)
+            });
+            let slow = measured(SUBJECTS[1], slow)
+                .with(Measure::SlowLines, rounds(slow, |it| it.slow_lines))
+                .with(Measure::Waited, rounds(slow, |it| it.waited_us));
+            vec![measured(SUBJECTS[0], dram), slow, model, masking]
+        }
+        _ => Vec::new(),
+    };
+    Ok(Results::Table(Table {
+        meta: Meta {
+            date,
+            profile: setting.memory.to_string(),
+            emulated: true,
+            seed: setting.store.seed,
+            ..ground.meta.clone()
+        },
+        substitute: Substitute::Emulated,
+        rows,
+    }))
+}
+
+fn measured(name: &str, turns: &[Turn]) -> Row {
+    Row::new(name)
+        .with(Measure::Throughput, rounds(turns, |it| it.per_s))
+        .with(Measure::CoreTime, rounds(turns, |it| it.core_us))
+        .with(Measure::P50, rounds(turns, |it| it.p50_us))
+        .with(Measure::P99, rounds(turns, |it| it.p99_us))
+}
+
+fn rounds(turns: &[Turn], of: fn(&Turn) -> f64) -> Values {
+    Values::Rounds(turns.iter().map(of).collect())
+}
+
+/// What a switch and an access take on this machine.
+fn costs() -> std::io::Result<Costs> {
+    Costs::measure(&micro::Setting {
+        memory_bytes: 16 << 20,
+        slow_part: 1.0,
+        memory_bytes_per_s: None,
+        io: Io::Timer(Duration::ZERO),
+        slice: Duration::from_millis(10),
+        rounds: 5,
+        tasks: vec![32],
+        grid: Grid {
+            accesses: Vec::new(),
+            access_ns: Vec::new(),
+            submit_us: Vec::new(),
+            complete_us: Vec::new(),
+            latency_us: Vec::new(),
+        },
+    })
+}
+
+/// Requests a second with the index in slow memory, by the probabilistic model and by that of
+/// masking only: from the accesses that the emulator counted, and from what a request took with the
+/// index in DRAM. What did not keep the core busy there was the disk, at this depth.
+fn predicted(setting: &IndexSetting, costs: &Costs, dram: &[Turn], slow: &[Turn]) -> [f64; 2] {
+    let of = |turns: &[Turn], figure: fn(&Turn) -> f64| {
+        let values: Vec<f64> = turns.iter().map(figure).collect();
+        median(&values).unwrap_or(f64::NAN)
+    };
+    let core = costs.core();
+    let accesses = of(slow, |it| it.slow_lines);
+    let (core_s, per_s) = (of(dram, |it| it.core_us) * 1e-6, of(dram, |it| it.per_s));
+    let walk_s = accesses * (costs.access_s + core.switch_s);
+    let io_s = (core_s - walk_s - 2.0 * core.switch_s).max(0.0);
+    let operation = Operation {
+        accesses,
+        access_s: costs.access_s,
+        submit_s: io_s * SUBMIT_PART,
+        complete_s: io_s * (1.0 - SUBMIT_PART),
+    };
+    let latency_s = setting.memory.latency_us() * 1e-6;
+    let machine = Machine {
+        io_per_s: per_s,
+        ..Machine::unlimited(latency_s)
+    };
+    let masking_s = masking::aligned_s(&core, &operation, latency_s);
+    [
+        1.0 / limited_operation_s(&core, &operation, &machine),
+        1.0 / masking_s.max(1.0 / per_s),
+    ]
+}
