@@ -12,6 +12,8 @@
 mod block;
 mod blocks;
 mod long;
+mod page;
+mod paged;
 
 use std::ops::RangeInclusive;
 use std::sync::Arc;
@@ -31,6 +33,7 @@ pub use block::Record;
 use block::{Block, Word, bytes_of};
 use blocks::Blocks;
 use long::Nodes;
+pub use paged::{Changed, PagedMap, Walk};
 
 /// The most bytes that the records of a place take together, 8 for each and 16 more included.
 pub const MAX_RECORD: usize = 8 << 20;
@@ -52,6 +55,8 @@ pub struct Records {
     /// Each counts the changes of some places: what was read of a block counts if its memory was
     /// not free in between.
     stamps: Box<[AtomicU64]>,
+    /// Pages that were written so far.
+    pages: AtomicU64,
 }
 
 impl Records {
@@ -74,6 +79,7 @@ impl Records {
             blocks: Blocks::new(servers),
             changing: Flights::default(),
             stamps: (0..STAMPS).map(|_| AtomicU64::new(0)).collect(),
+            pages: AtomicU64::new(0),
         })
     }
 
@@ -260,25 +266,7 @@ impl Records {
 
     /// Writes a block, and then the tree's word.
     async fn write(&self, place: u64, block: &Block) -> Result<()> {
-        let connection = self.connection();
-        let bytes = block.bytes();
-        if bytes > MAX_RECORD {
-            return Err(Error::RecordTooLong(bytes));
-        }
-        let words = block.words(place);
-        let word = match block.size() {
-            Some(size) => {
-                let at = self.blocks.take(connection, place, size).await?;
-                // Without an answer it may be written later: its memory is not used again.
-                connection.write(at, words).await?;
-                Word::new(at, Some(size), block)
-            }
-            None => {
-                let nodes = Nodes::take(&self.blocks, connection, place, words.len()).await?;
-                nodes.write(connection, place, &words).await?;
-                Word::new(nodes.first(), None, block)
-            }
-        };
+        let word = self.write_block(place, block).await?;
         match self.tree().insert(place, word.word()).await {
             // Nothing leads to the new block.
             Err(error @ (Error::NotOwned(_) | Error::PoolFull(_))) => {
@@ -286,6 +274,29 @@ impl Records {
                 Err(error)
             }
             result => result.map(|_| ()),
+        }
+    }
+
+    /// Writes a block of a place, to which nothing leads yet.
+    async fn write_block(&self, place: u64, block: &Block) -> Result<Word> {
+        let connection = self.connection();
+        let bytes = block.bytes();
+        if bytes > MAX_RECORD {
+            return Err(Error::RecordTooLong(bytes));
+        }
+        let words = block.words(place);
+        match block.size() {
+            Some(size) => {
+                let at = self.blocks.take(connection, place, size).await?;
+                // Without an answer it may be written later: its memory is not used again.
+                connection.write(at, words).await?;
+                Ok(Word::new(at, Some(size), block))
+            }
+            None => {
+                let nodes = Nodes::take(&self.blocks, connection, place, words.len()).await?;
+                nodes.write(connection, place, &words).await?;
+                Ok(Word::new(nodes.first(), None, block))
+            }
         }
     }
 

@@ -342,7 +342,7 @@ impl RemoteTree {
     /// Makes sure that nobody else has had this server's keys so far. What was read of the cache
     /// before this was the latest then.
     #[inline(always)]
-    fn check_lease(&self) -> Result<()> {
+    pub(crate) fn check_lease(&self) -> Result<()> {
         match self.lease_ns.load(Relaxed) {
             FOR_EVER => Ok(()),
             until_ns => self.check_time(until_ns),
