@@ -11,7 +11,7 @@ use crate::pool::key;
 
 #[derive(clap::Args)]
 pub struct Node {
-    /// Be a node of a cluster: strings are in the memory of servers that run `timberline pool`, and
+    /// Be a node of a cluster: keys are in the memory of servers that run `timberline pool`, and
     /// --dir has a log of them
     #[arg(long, requires = "servers", conflicts_with = "evict")]
     cluster: bool,

@@ -136,6 +136,8 @@ impl Routed {
 #[test]
 fn what_is_killed_loses_nothing_that_was_acknowledged() {
     const KEYS: usize = 400;
+    /// Hashes, and as many sorted sets; each has a part in the root and one in pages.
+    const OTHERS: usize = 4;
     let scratch = Scratch::new();
     let pools = [Process::pool(&[]), Process::pool(&[])];
     let servers = format!("{},{}", pools[0].address, pools[1].address);
@@ -158,10 +160,26 @@ fn what_is_killed_loses_nothing_that_was_acknowledged() {
             second.kill();
         }
         assert_eq!(routed.says(&format!("SET key{number} {number}")), "+OK");
+        let (key, field) = (number % OTHERS, number / OTHERS);
+        // Who is asked again may have done it before.
+        let set = routed.says(&format!("HSET hash{key} f{field} {number}"));
+        assert!([":0", ":1"].contains(&&set[..]), "{set}");
+        let set = routed.says(&format!("ZADD sorted{key} {field} m{field}"));
+        assert!([":0", ":1"].contains(&&set[..]), "{set}");
     }
     let check = |routed: &mut Routed| {
         for number in 0..KEYS {
             assert_eq!(routed.says(&format!("GET key{number}")), number.to_string());
+            let (key, field) = (number % OTHERS, number / OTHERS);
+            let found = routed.says(&format!("HGET hash{key} f{field}"));
+            assert_eq!(found, number.to_string());
+            let rank = routed.says(&format!("ZRANK sorted{key} m{field}"));
+            assert_eq!(rank, format!(":{field}"));
+        }
+        for key in 0..OTHERS {
+            let fields = format!(":{}", KEYS / OTHERS);
+            assert_eq!(routed.says(&format!("HLEN hash{key}")), fields);
+            assert_eq!(routed.says(&format!("ZCARD sorted{key}")), fields);
         }
     };
     check(&mut routed);
@@ -191,7 +209,7 @@ fn what_is_killed_loses_nothing_that_was_acknowledged() {
     assert!(output.status.success(), "{}", stderr(&output));
     let said = stderr(&output);
     assert!(
-        said.contains(&format!("{KEYS} keys are in the pool")),
+        said.contains(&format!("{} keys are in the pool", KEYS + 2 * OTHERS)),
         "{said}"
     );
     let fourth = Process::node(&servers, &dirs[0], &args);

@@ -3,7 +3,7 @@
 //! `resp` turns bytes into commands and replies into bytes, without I/O. `keyspace` makes typed
 //! keys that expire of the store's records, and has the locks that make commands atomic. `command`
 //! has one table of all commands, with a file for each family. `acl` has users and their rights.
-//! `cluster` makes the server one of several whose strings are in the memory of other servers. A
+//! `cluster` makes the server one of several whose keys are in the memory of other servers. A
 //! `connection` runs the commands that a client sent at a time and answers with one write; the
 //! `server` has a store, a thread a core, and sockets.
 

@@ -93,7 +93,7 @@ pub struct Options {
     pub protected: bool,
     /// Connections at a time.
     pub max_clients: usize,
-    /// The cluster that this is a node of: strings are in the memory of its memory servers, and the
+    /// The cluster that this is a node of: keys are in the memory of its memory servers, and the
     /// store is their log.
     pub cluster: Option<ClusterOptions>,
 }

@@ -14,7 +14,7 @@ use tokio::sync::mpsc::{UnboundedReceiver, UnboundedSender, unbounded_channel};
 use tokio::task::LocalSet;
 
 use crate::acl::Users;
-use crate::cluster::{self, About, ClusterOptions, Node, Strings, either};
+use crate::cluster::{self, About, ClusterOptions, Node, PoolKeys, either};
 use crate::config::Config;
 use crate::connection;
 use crate::keyspace::Keyspace;
@@ -154,11 +154,11 @@ impl Server {
             ..Default::default()
         };
         let (store, report) = Store::open(&options.dir, store_options)?;
-        let strings = match &options.cluster {
+        let pool = match &options.cluster {
             Some(cluster) => Some(wait_for(join(cluster, &options, &store))?),
             None => None,
         };
-        let keyspace = wait_for(Keyspace::open(store, strings))?;
+        let keyspace = wait_for(Keyspace::open(store, pool))?;
         let slowlog = Arc::new(Slowlog::default());
         let addresses = options.listen.clone();
         let tls = options.tls.as_ref();
@@ -406,7 +406,7 @@ async fn join(
     cluster: &ClusterOptions,
     options: &Options,
     store: &Store,
-) -> Result<Strings, Error> {
+) -> Result<PoolKeys, Error> {
     let about = About::read(store).await?;
     let address = cluster.announce.unwrap_or(options.listen[0]);
     let dir = options.dir.display();
@@ -426,7 +426,7 @@ async fn join(
             "{dir} is the log of other data than the memory servers have"
         )));
     }
-    Ok(Strings::open(node, store, cluster.logs).await?)
+    Ok(PoolKeys::open(node, store, cluster.logs).await?)
 }
 
 /// The default user, and those of the file of users.

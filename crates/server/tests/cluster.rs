@@ -64,8 +64,8 @@ fn strings_are_those_of_a_server_alone() {
         ("DBSIZE", ":0\r\n"),
         ("KEYS *", "*0\r\n"),
         (
-            "HSET h f v",
-            "-ERR a node of a cluster (--cluster) has strings only: no 'hset'\r\n",
+            "SUBSCRIBE c",
+            "-ERR a node of a cluster (--cluster) does not have 'subscribe'\r\n",
         ),
         ("MULTI", "+OK\r\n"),
         ("SET {t}1 1", "+QUEUED\r\n"),

@@ -1,4 +1,4 @@
-//! A server that is a node of a cluster: its strings are in the memory of other servers
+//! A server that is a node of a cluster: its keys are in the memory of other servers
 //! (`docs/design/cluster.md`).
 //!
 //! | file | noun |
@@ -6,15 +6,17 @@
 //! | `slot.rs` | slots of keys, and the places of slots in the tree |
 //! | `map.rs` | who has which slots; who is to give some away |
 //! | `node.rs` | this server as one that has slots |
-//! | `reload.rs` | the pool's strings, from logs |
-//! | `strings.rs` | strings in the pool, and their log in the store |
+//! | `keys.rs` | keys in the pool |
+//! | `log.rs` | what a node changed, in its store |
+//! | `reload.rs` | the pool's keys, from logs |
 //! | `tasks.rs` | what a node does beside commands: keys expire, slots are given away |
 
+mod keys;
+mod log;
 mod map;
 mod node;
 mod reload;
 mod slot;
-mod strings;
 mod tasks;
 
 use std::net::SocketAddr;
@@ -22,11 +24,12 @@ use std::time::Duration;
 
 use timberline_remote::fabric::tcp::Key;
 
+pub(crate) use keys::{Change, MapChange, PoolKeys, map_of, record_of};
+pub(crate) use log::About;
 pub(crate) use map::Map;
 pub(crate) use node::{Held, Node, name_of};
 pub use reload::{Reloaded, reload};
 pub(crate) use slot::{SLOTS, places_of, slot_of};
-pub(crate) use strings::{About, Strings, string_of};
 pub(crate) use tasks::{balance, expire};
 
 /// Waits for the first of two futures.

@@ -14,9 +14,9 @@ use timberline_remote::records::Records;
 use timberline_remote::{ComputeId, Error, Layout, Member, Result, load_if_empty};
 use tokio::sync::RwLockReadGuard;
 
+use super::keys::COUNT_BITS;
 use super::map::Map;
 use super::slot::{Places, SLOTS, places_of};
-use super::strings::COUNT_BITS;
 use super::{ClusterOptions, either};
 use crate::shared::Stop;
 

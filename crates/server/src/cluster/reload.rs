@@ -1,5 +1,6 @@
 //! A pool that was lost, made again from the logs of its nodes.
 
+use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 use std::sync::Mutex;
 use std::time::Duration;
@@ -7,15 +8,16 @@ use std::time::Duration;
 use timberline_io::wait_for;
 use timberline_remote::load_if_empty;
 use timberline_remote::pool::Origin;
-use timberline_remote::records::Records;
+use timberline_remote::records::{PagedMap, Records};
 use timberline_store::Store;
 
 use super::ClusterOptions;
+use super::keys::{COUNT_BITS, HEAD, MapChange, SEVERAL, map_record, pooled, record_of};
+use super::log::{About, LOGGED, element, id_of, logged, number};
 use super::node::{NOT_LOADED, connect, layout};
 use super::slot::Places;
-use super::strings::{About, COUNT_BITS, HEAD, LOGGED, SEVERAL, number, pooled};
 use crate::Error;
-use crate::keyspace::Entry;
+use crate::keyspace::{Entry, Kind, LETTERS, element_of_log, element_of_pool, letter_of};
 
 /// Threads that put records there.
 const THREADS: usize = 8;
@@ -81,7 +83,14 @@ pub fn reload(options: &ClusterOptions, folders: &[PathBuf]) -> Result<Reloaded,
             wait_for(put(&pool, places, key, record))
         })?;
     }
-    // Only now is it known of a removed key that no log has a newer record.
+    // Only now is it known which elements count: those of the newest record's id.
+    for number in 0..logs.len() {
+        in_parallel(&logs[number].0, &pool, |key, record| match id_of(record) {
+            Some(id) => wait_for(put_elements(&pool, places, &logs, number, (key, id))),
+            None => Ok(()),
+        })?;
+    }
+    // And of a removed key, that no log has a newer record.
     for (log, _) in &logs {
         in_parallel(log, &pool, |key, record| match record.len() > 8 {
             true => Ok(()),
@@ -123,6 +132,89 @@ async fn put(pool: &Records, places: Places, key: &[u8], record: &[u8]) -> Resul
         _ => Some((pooled(version, SEVERAL, record), expires(record))),
     };
     pool.update(places.place_of(key), key, change).await?;
+    Ok(())
+}
+
+/// Adds the elements of a key to its record, if that has this id, and no log before this one has
+/// it too.
+async fn put_elements(
+    pool: &Records,
+    places: Places,
+    logs: &[(Store, About)],
+    log: usize,
+    (key, id): (&[u8], u64),
+) -> Result<(), Error> {
+    let place = places.place_of(key);
+    let Some(bytes) = pool.get(place, key).await? else {
+        return Ok(());
+    };
+    let version = number(&bytes, 0).unwrap_or(0);
+    let entry = Entry::new(record_of(bytes));
+    if entry.kind == Kind::String || entry.id() != id {
+        return Ok(());
+    }
+    let mut elements = BTreeMap::new();
+    for (number, (store, _)) in logs.iter().enumerate() {
+        let record = store.get(&logged(key)).await?;
+        if record.and_then(|it| id_of(&it)) != Some(id) {
+            continue;
+        }
+        if number < log {
+            return Ok(());
+        }
+        newest(store, id, &mut elements).await?;
+    }
+    let elements = elements.into_iter().map(|(name, (_, value))| (name, value));
+    let elements: Vec<_> = elements.filter(|it| it.1.is_some()).collect();
+    let letter = letter_of(entry.kind);
+    let count = elements
+        .iter()
+        .filter(|it| it.0.first() == Some(&letter))
+        .count();
+    if count == 0 {
+        // Only the end of a log that was lost can have had some.
+        pool.remove(place, key).await?;
+        return Ok(());
+    }
+    if elements.len() > RENEWED {
+        pool.member().renew().await?;
+    }
+    let changed = pool.change(&PagedMap::default(), &elements).await?;
+    let change = MapChange {
+        kind: entry.kind,
+        expires: entry.expires,
+        id,
+        count: count as u64,
+        map: PagedMap::default(),
+        elements: BTreeMap::new(),
+    };
+    let record = map_record(&change, &changed.map);
+    let record = pooled(version, SEVERAL, &record);
+    pool.put(place, key, &record, entry.expires.is_some())
+        .await?;
+    pool.accept(changed).await;
+    Ok(())
+}
+
+/// Elements by their names in the pool: versions, and values of those that are there.
+type Elements = BTreeMap<Vec<u8>, (u64, Option<Vec<u8>>)>;
+
+/// Adds the elements of an id in a log, where they are newer.
+async fn newest(store: &Store, id: u64, elements: &mut Elements) -> Result<(), Error> {
+    for letter in LETTERS {
+        let mut records = store.prefix(&element_of_log(id, &[letter]));
+        while let Some(record) = records.next().await {
+            let (key, record) = record?;
+            let Some((version, value)) = element(&record) else {
+                continue;
+            };
+            let name = element_of_pool(&key);
+            let is_newer = |it: &(u64, _)| it.0 < version;
+            if elements.get(&name).is_none_or(is_newer) {
+                elements.insert(name, (version, value.map(Into::into)));
+            }
+        }
+    }
     Ok(())
 }
 

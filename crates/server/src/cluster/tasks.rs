@@ -4,7 +4,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use super::slot::slot_at;
-use super::{Node, string_of};
+use super::{Node, record_of};
 use crate::keyspace::Entry;
 use crate::shared::{Shared, millis_since_1970};
 
@@ -35,7 +35,7 @@ pub async fn expire(shared: Arc<Shared>) {
         let (expiring, next) = listed.unwrap_or_default();
         for (place, record) in expiring {
             any = true;
-            let expires = Entry::expiry(&string_of(record.value));
+            let expires = Entry::expiry(&record_of(record.value));
             if expires.is_some_and(|at| at <= millis_since_1970()) {
                 remove(&shared, node, slot_at(place), &record.key).await;
             }

@@ -7,7 +7,7 @@ use std::ops::RangeInclusive;
 use timberline_remote::ComputeId;
 
 use super::row::Handler;
-use super::scan::{Options, options};
+use super::scan::{Options, is_kind, options};
 use super::{Args, Call, Command, Done, Failure, matches};
 use crate::cluster::{Held, Map, Node, SLOTS, name_of, places_of, slot_of};
 use crate::keyspace::Entry;
@@ -18,13 +18,11 @@ const BUS: u32 = 10_000;
 /// Keys that are read at a time.
 const AT_ONCE: usize = 512;
 
-/// Whether a cluster has a command: those of strings, and those of keys of any type.
+/// Whether a cluster has a command.
 pub(super) fn serves(command: &Command) -> bool {
-    match command.group {
-        "connection" | "string" | "transactions" | "server" | "cluster" => true,
-        "generic" => command.name != "randomkey",
-        _ => false,
-    }
+    let keys = ["string", "hash", "set", "sorted-set", "generic"];
+    let others = ["connection", "transactions", "server", "cluster"];
+    keys.contains(&command.group) || others.contains(&command.group)
 }
 
 /// Holds the slot of a command's keys; of those of a transaction that it executes.
@@ -59,11 +57,12 @@ pub(super) async fn hold<'a>(
     held.map(Some).map_err(|refused| refused.to_string())
 }
 
-/// What runs a command in a cluster, where strings are in other servers' memory.
+/// What runs a command in a cluster, where keys are in other servers' memory.
 pub(super) fn handler(command: &Command) -> Handler {
     match (command.name, command.handler) {
         ("scan", _) => Handler::Later(|call| Box::pin(scan(call))),
         ("keys", _) => Handler::Later(|call| Box::pin(keys(call))),
+        ("randomkey", _) => Handler::Later(|call| Box::pin(randomkey(call))),
         ("dbsize", _) => Handler::Later(|call| Box::pin(dbsize(call))),
         ("flushall" | "flushdb", _) => Handler::Later(|call| Box::pin(flush(call))),
         (_, Handler::Quick(_, run)) => Handler::Later(run),
@@ -335,7 +334,7 @@ async fn records_from(
     let (listed, next) = node.records().list(places, most, false).await?;
     let next = next.or_else(|| rest.next().map(|it| *it.start()));
     let listed = listed.into_iter();
-    let entries = listed.map(|(_, it)| (it.key, Entry::new(crate::cluster::string_of(it.value))));
+    let entries = listed.map(|(_, it)| (it.key, Entry::new(crate::cluster::record_of(it.value))));
     Ok((entries.collect(), next))
 }
 
@@ -358,11 +357,9 @@ async fn scan(call: &mut Call<'_>) -> Done {
         count,
         kind,
     } = options(call, 2, true)?;
-    let (entries, next) = records_from(node, place, count).await?;
-    let mut listed = chosen(call, entries, pattern);
-    if kind.is_some_and(|it| !it.eq_ignore_ascii_case(b"string")) {
-        listed.clear();
-    }
+    let (mut entries, next) = records_from(node, place, count).await?;
+    entries.retain(|it| kind.is_none_or(|kind| is_kind(&it.1, kind)));
+    let listed = chosen(call, entries, pattern);
     super::scan::reply(call, next.unwrap_or(0), &listed)
 }
 
@@ -381,6 +378,28 @@ async fn keys(call: &mut Call<'_>) -> Done {
     Ok(())
 }
 
+/// The first of this node's keys from a random place on: keys behind gaps are preferred.
+async fn randomkey(call: &mut Call<'_>) -> Done {
+    let node = node(call)?;
+    let owned = node.records().member().tree().partitions();
+    if let Some(places) = fastrand::choice(&owned) {
+        let mut next = Some(fastrand::u64(places.clone()));
+        let mut goes_round = true;
+        while let Some(place) = next {
+            let (entries, rest) = records_from(node, place, AT_ONCE).await?;
+            let living = chosen(call, entries, None);
+            if let Some(key) = living.first() {
+                call.out.bulk(key);
+                return Ok(());
+            }
+            next = rest.or(goes_round.then_some(0));
+            goes_round &= rest.is_some();
+        }
+    }
+    call.out.null();
+    Ok(())
+}
+
 /// Counts this node's keys: O(keys), unlike elsewhere.
 async fn dbsize(call: &mut Call<'_>) -> Done {
     let records = node(call)?.records();
@@ -394,6 +413,7 @@ async fn dbsize(call: &mut Call<'_>) -> Done {
 
 /// Removes this node's keys, whose locks it has.
 async fn flush(call: &mut Call<'_>) -> Done {
+    super::keys::check_flush(call)?;
     let node = node(call)?;
     let mut next = Some(0);
     while let Some(place) = next {

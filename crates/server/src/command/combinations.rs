@@ -154,11 +154,16 @@ async fn members(call: &Call<'_>, key: &[u8], weight: f64) -> Result<Scores, Fai
     match keyspace.find(key, call.now).await? {
         None => Ok(Scores::new()),
         Some(entry) if entry.kind == Kind::Set => {
-            let names = keyspace.element_names(&entry, None);
+            let names = keyspace
+                .element_names(&entry, None)
+                .names(usize::MAX)
+                .await?;
+            let names = names.into_iter();
             Ok(names.map(|it| (it, weighted(1.0))).collect())
         }
         Some(entry) if entry.kind == Kind::SortedSet => {
-            let members = keyspace.by_score(&entry, &[], None);
+            let members = keyspace.by_score(&entry, &[], None, false);
+            let members = members.take(0, usize::MAX).await?.into_iter();
             Ok(members
                 .map(|(score, name)| (name, weighted(score)))
                 .collect())

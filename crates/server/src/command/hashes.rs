@@ -1,7 +1,7 @@
 //! Hashes.
 
 use super::{Call, Done, Failure, matches, number, scan};
-use crate::keyspace::{ELEMENT_NAME, Entry, Kind};
+use crate::keyspace::{Entry, Kind};
 use crate::resp::{Protocol, integer};
 
 async fn hash(call: &Call<'_>) -> Result<Option<Entry>, Failure> {
@@ -94,7 +94,10 @@ pub(super) async fn hdel(call: &mut Call<'_>) -> Done {
 
 pub(super) async fn hexists(call: &mut Call<'_>) -> Done {
     let found = hash(call).await?;
-    let exists = found.is_some_and(|it| call.keyspace().has_element(&it, call.arg(2)));
+    let exists = match found {
+        Some(entry) => call.keyspace().has_element(&entry, call.arg(2)).await?,
+        None => false,
+    };
     call.out.integer(i64::from(exists));
     Ok(())
 }
@@ -136,19 +139,17 @@ async fn list(call: &mut Call<'_>, names: bool, values: bool) -> Done {
     let Some(entry) = found else {
         return Ok(());
     };
-    if !values {
-        for name in call.keyspace().element_names(&entry, None) {
+    let mut elements = match values {
+        true => call.keyspace().elements(&entry, None),
+        false => call.keyspace().element_names(&entry, None),
+    };
+    while let Some((name, value)) = elements.next().await? {
+        if names {
             call.out.bulk(&name);
         }
-        return Ok(());
-    }
-    let mut elements = call.keyspace().elements(&entry);
-    while let Some(element) = elements.next().await {
-        let (key, value) = element?;
-        if names {
-            call.out.bulk(&key[ELEMENT_NAME..]);
+        if values {
+            call.out.bulk(&value);
         }
-        call.out.bulk(&value);
     }
     Ok(())
 }
@@ -203,7 +204,10 @@ pub(super) async fn hrandfield(call: &mut Call<'_>) -> Done {
     };
     let found = hash(call).await?;
     let names: Vec<Vec<u8>> = match &found {
-        Some(entry) => call.keyspace().element_names(entry, None).collect(),
+        Some(entry) => {
+            let mut names = call.keyspace().element_names(entry, None);
+            names.names(usize::MAX).await?
+        }
         None => Vec::new(),
     };
     let Some(count) = count else {
@@ -234,13 +238,11 @@ pub(super) async fn hscan(call: &mut Call<'_>) -> Done {
     let Some(entry) = hash(call).await? else {
         return scan::nothing(call);
     };
-    let names = call.keyspace().element_names(&entry, place.as_deref());
-    let (listed, next) = scan::page(call, names, &options);
+    let elements = call.keyspace().elements(&entry, place.as_deref());
+    let (listed, next) = scan::page(call, elements, &options).await?;
     let mut values = Vec::new();
-    for name in listed {
-        if options.pattern.is_none_or(|it| matches(it, &name))
-            && let Some(value) = call.keyspace().element(&entry, &name).await?
-        {
+    for (name, value) in listed {
+        if options.pattern.is_none_or(|it| matches(it, &name)) {
             values.push(name);
             values.push(value);
         }

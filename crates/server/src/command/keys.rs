@@ -1,7 +1,7 @@
 //! Keys of any type.
 
 use super::{Call, Done, Failure};
-use crate::keyspace::{ELEMENT_NAME, Entry, Kind};
+use crate::keyspace::{Entry, Kind};
 
 pub(super) async fn exists(call: &mut Call<'_>) -> Done {
     let mut count = 0;
@@ -159,13 +159,10 @@ async fn rename_if(call: &mut Call<'_>, overwrite: bool) -> Result<bool, Failure
     if old.is_some() && !overwrite {
         return Ok(false);
     }
-    let mut changes = call.keyspace().changes();
-    if let Some(old) = &old {
-        changes.remove_entry(to, old);
-    }
-    changes.detach_entry(from, &entry);
-    changes.put_entry(to, &entry, entry.expires);
-    changes.commit().await?;
+    let renamed = call
+        .keyspace()
+        .rename((from, &entry), (to, old.as_ref()), call.now);
+    renamed.await?;
     Ok(true)
 }
 
@@ -206,13 +203,7 @@ pub(super) async fn copy(call: &mut Call<'_>) -> Done {
         return Ok(());
     }
     if entry.kind != Kind::String {
-        let mut edit = call.keyspace().replace(to, entry.kind, call.now).await?;
-        edit.expires = entry.expires;
-        let mut elements = call.keyspace().elements(&entry);
-        while let Some(element) = elements.next().await {
-            let (key, value) = element?;
-            edit.put(&key[ELEMENT_NAME..], &value).await?;
-        }
+        let edit = call.keyspace().copy(&entry, to, call.now).await?;
         edit.commit().await?;
         call.out.integer(1);
         return Ok(());
@@ -235,10 +226,15 @@ pub(super) fn dbsize(call: &mut Call) -> Done {
     Ok(())
 }
 
-pub(super) async fn flush(call: &mut Call<'_>) -> Done {
+pub(super) fn check_flush(call: &Call) -> Done {
     if call.args.len() > 2 || call.args.len() == 2 && !call.is(1, "sync") && !call.is(1, "async") {
         return Err(Failure::SYNTAX);
     }
+    Ok(())
+}
+
+pub(super) async fn flush(call: &mut Call<'_>) -> Done {
+    check_flush(call)?;
     call.keyspace().clear().await?;
     call.out.ok();
     Ok(())

@@ -60,6 +60,8 @@ impl Keys {
 /// As many arguments as this one says, behind it.
 fn counted(args: Args<'_>, at: usize) -> impl Iterator<Item = &[u8]> {
     let count = args.get(at).and_then(integer).unwrap_or(0);
-    let count = usize::try_from(count).unwrap_or(0);
-    args.from(at + 1).iter().take(count)
+    let rest = args.from(at + 1);
+    // As in Redis: a number of keys that can't be is an error, not some keys.
+    let count = usize::try_from(count).ok().filter(|it| *it <= rest.len());
+    rest.iter().take(count.unwrap_or(0))
 }

@@ -273,7 +273,7 @@ fn admitted(
     }
     if shared.keyspace.node().is_some() && !cluster::serves(command) {
         out.error(&format!(
-            "ERR a node of a cluster (--cluster) has strings only: no '{}'",
+            "ERR a node of a cluster (--cluster) does not have '{}'",
             command.name
         ));
         return None;

@@ -164,9 +164,6 @@ pub(super) async fn fetch(
     request: &Request,
 ) -> Result<Vec<(f64, Vec<u8>)>, Failure> {
     let keyspace = call.keyspace();
-    let cut = |members: &mut dyn Iterator<Item = (f64, Vec<u8>)>| {
-        members.skip(request.offset).take(request.count).collect()
-    };
     Ok(match &request.range {
         Range::Rank(start, end) => {
             let len = entry.elements() as i64;
@@ -178,31 +175,30 @@ pub(super) async fn fetch(
             };
             let start = absolute(*start);
             let count = usize::try_from(last - start + 1).unwrap_or(0);
-            let members = keyspace.by_score(entry, &[], None);
-            match request.reverse {
-                true => members.rev().skip(start as usize).take(count).collect(),
-                false => members.skip(start as usize).take(count).collect(),
-            }
+            let members = keyspace.by_score(entry, &[], None, request.reverse);
+            members.take(start as u64, count).await?
         }
         Range::Score(low, high) => {
-            let mut members = keyspace.by_score(entry, low, Some(high));
-            match request.reverse {
-                true => cut(&mut members.rev()),
-                false => cut(&mut members),
-            }
+            let members = keyspace.by_score(entry, low, Some(high), request.reverse);
+            members.take(request.offset as u64, request.count).await?
         }
         Range::Lex(range) => {
-            let names = keyspace
-                .element_names(entry, None)
-                .filter(|it| range.contains(it));
-            let names: Vec<Vec<u8>> = match request.reverse {
-                true => names
-                    .rev()
-                    .skip(request.offset)
-                    .take(request.count)
-                    .collect(),
-                false => names.skip(request.offset).take(request.count).collect(),
+            let mut all = match request.reverse {
+                true => keyspace.element_names_back(entry),
+                false => keyspace.element_names(entry, None),
             };
+            let (mut names, mut passed) = (Vec::new(), 0);
+            while names.len() < request.count
+                && let Some(name) = all.next_name().await?
+            {
+                if !range.contains(&name) {
+                    continue;
+                }
+                match passed < request.offset {
+                    true => passed += 1,
+                    false => names.push(name),
+                }
+            }
             let mut members = Vec::with_capacity(names.len());
             for name in names {
                 if let Some(score) = keyspace.element(entry, &name).await? {

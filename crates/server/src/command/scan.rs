@@ -7,7 +7,7 @@ use std::collections::VecDeque;
 use std::sync::{Mutex, MutexGuard};
 
 use super::{Call, Done, Failure, matches};
-use crate::keyspace::Entry;
+use crate::keyspace::{Elements, Entry};
 
 /// Cursors that are remembered.
 const CURSORS: usize = 16 << 10;
@@ -112,7 +112,7 @@ pub(super) async fn scan(call: &mut Call<'_>) -> Done {
     reply(call, next, &listed)
 }
 
-fn is_kind(entry: &Entry, name: &[u8]) -> bool {
+pub(super) fn is_kind(entry: &Entry, name: &[u8]) -> bool {
     name.eq_ignore_ascii_case(entry.kind.name().as_bytes())
 }
 
@@ -169,18 +169,23 @@ pub(super) fn place(call: &Call, at: usize) -> Result<Option<Vec<u8>>, Failure> 
     place.map(Some).ok_or(Failure::fixed("ERR invalid cursor"))
 }
 
-/// The next names of a scan, and its cursor after them.
-pub(super) fn page(
-    call: &Call,
-    mut names: impl Iterator<Item = Vec<u8>>,
-    options: &Options,
-) -> (Vec<Vec<u8>>, u64) {
-    let listed: Vec<Vec<u8>> = names.by_ref().take(options.count).collect();
-    let next = match (names.next(), listed.last()) {
-        (Some(_), Some(last)) => call.shared.cursors.put(last.clone()),
+/// The next elements of a scan, and its cursor after them.
+pub(super) async fn page(
+    call: &Call<'_>,
+    mut elements: Elements<'_>,
+    options: &Options<'_>,
+) -> Result<(Vec<(Vec<u8>, Vec<u8>)>, u64), Failure> {
+    let mut listed = Vec::new();
+    while listed.len() < options.count
+        && let Some(element) = elements.next().await?
+    {
+        listed.push(element);
+    }
+    let next = match (elements.next().await?, listed.last()) {
+        (Some(_), Some((last, _))) => call.shared.cursors.put(last.clone()),
         _ => 0,
     };
-    (listed, next)
+    Ok((listed, next))
 }
 
 /// The reply of a scan.

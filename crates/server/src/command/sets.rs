@@ -12,7 +12,10 @@ async fn set_at(call: &Call<'_>, key: &[u8]) -> Result<Option<Entry>, Failure> {
 
 async fn members(call: &Call<'_>, key: &[u8]) -> Result<BTreeSet<Vec<u8>>, Failure> {
     Ok(match set_at(call, key).await? {
-        Some(entry) => call.keyspace().element_names(&entry, None).collect(),
+        Some(entry) => {
+            let mut names = call.keyspace().element_names(&entry, None);
+            names.names(usize::MAX).await?.into_iter().collect()
+        }
         None => BTreeSet::new(),
     })
 }
@@ -47,7 +50,10 @@ pub(super) async fn srem(call: &mut Call<'_>) -> Done {
 
 pub(super) async fn sismember(call: &mut Call<'_>) -> Done {
     let found = set_at(call, call.arg(1)).await?;
-    let is_member = found.is_some_and(|it| call.keyspace().has_element(&it, call.arg(2)));
+    let is_member = match found {
+        Some(entry) => call.keyspace().has_element(&entry, call.arg(2)).await?,
+        None => false,
+    };
     call.out.integer(i64::from(is_member));
     Ok(())
 }
@@ -56,9 +62,10 @@ pub(super) async fn smismember(call: &mut Call<'_>) -> Done {
     let found = set_at(call, call.arg(1)).await?;
     call.out.array(call.args.len() - 2);
     for member in call.args.iter().skip(2) {
-        let is_member = found
-            .as_ref()
-            .is_some_and(|it| call.keyspace().has_element(it, member));
+        let is_member = match &found {
+            Some(entry) => call.keyspace().has_element(entry, member).await?,
+            None => false,
+        };
         call.out.integer(i64::from(is_member));
     }
     Ok(())
@@ -240,7 +247,8 @@ pub(super) async fn sscan(call: &mut Call<'_>) -> Done {
         return scan::nothing(call);
     };
     let names = call.keyspace().element_names(&entry, place.as_deref());
-    let (mut listed, next) = scan::page(call, names, &options);
+    let (listed, next) = scan::page(call, names, &options).await?;
+    let mut listed: Vec<Vec<u8>> = listed.into_iter().map(|it| it.0).collect();
     listed.retain(|it| options.pattern.is_none_or(|pattern| matches(pattern, it)));
     scan::reply(call, next, &listed)
 }

@@ -172,7 +172,8 @@ pub(super) async fn zrank(call: &mut Call<'_>) -> Done {
         return Ok(());
     };
     let place = [&sortable(score)[..], call.arg(2)].concat();
-    let rank = call.keyspace().by_score(&entry, &[], Some(&place)).count();
+    let before = call.keyspace().by_score(&entry, &[], Some(&place), false);
+    let rank = before.count().await? as usize;
     call.out.count(match call.command.name {
         "zrevrank" => (entry.elements() as usize).saturating_sub(rank + 1),
         _ => rank,
@@ -183,17 +184,28 @@ pub(super) async fn zrank(call: &mut Call<'_>) -> Done {
 pub(super) async fn zcount(call: &mut Call<'_>) -> Done {
     let (low, high) = scored(call.arg(2), call.arg(3))?;
     let found = sorted(call).await?;
-    let count = found.map(|it| call.keyspace().by_score(&it, &low, Some(&high)).count());
-    call.out.count(count.unwrap_or(0));
+    let count = match found {
+        Some(entry) => {
+            let members = call.keyspace().by_score(&entry, &low, Some(&high), false);
+            members.count().await?
+        }
+        None => 0,
+    };
+    call.out.count(count as usize);
     Ok(())
 }
 
 pub(super) async fn zlexcount(call: &mut Call<'_>) -> Done {
     let range = lexical(call.arg(2), call.arg(3))?;
     let found = sorted(call).await?;
-    let names = found.map(|it| call.keyspace().element_names(&it, None));
-    let count = names.map(|it| it.filter(|name| range.contains(name)).count());
-    call.out.count(count.unwrap_or(0));
+    let mut count = 0;
+    if let Some(entry) = found {
+        let mut names = call.keyspace().element_names(&entry, None);
+        while let Some(name) = names.next_name().await? {
+            count += usize::from(range.contains(&name));
+        }
+    }
+    call.out.count(count);
     Ok(())
 }
 
@@ -312,11 +324,9 @@ pub(super) async fn zpop(call: &mut Call<'_>) -> Done {
     };
     let members: Vec<(f64, Vec<u8>)> = match sorted(call).await? {
         Some(entry) => {
-            let members = call.keyspace().by_score(&entry, &[], None);
-            match call.command.name {
-                "zpopmax" => members.rev().take(count as usize).collect(),
-                _ => members.take(count as usize).collect(),
-            }
+            let highest = call.command.name == "zpopmax";
+            let members = call.keyspace().by_score(&entry, &[], None, highest);
+            members.take(0, count as usize).await?
         }
         None => Vec::new(),
     };
@@ -345,7 +355,10 @@ pub(super) async fn zrandmember(call: &mut Call<'_>) -> Done {
         None
     };
     let members: Vec<(f64, Vec<u8>)> = match sorted(call).await? {
-        Some(entry) => call.keyspace().by_score(&entry, &[], None).collect(),
+        Some(entry) => {
+            let members = call.keyspace().by_score(&entry, &[], None, false);
+            members.take(0, usize::MAX).await?
+        }
         None => Vec::new(),
     };
     match count {
@@ -369,15 +382,13 @@ pub(super) async fn zscan(call: &mut Call<'_>) -> Done {
     let Some(entry) = sorted(call).await? else {
         return scan::nothing(call);
     };
-    let names = call.keyspace().element_names(&entry, place.as_deref());
-    let (listed, next) = scan::page(call, names, &options);
+    let members = call.keyspace().elements(&entry, place.as_deref());
+    let (listed, next) = scan::page(call, members, &options).await?;
     let mut values = Vec::new();
-    for name in listed {
-        if options.pattern.is_none_or(|it| matches(it, &name))
-            && let Some(score) = score(call, &entry, &name).await?
-        {
+    for (name, score) in listed {
+        if options.pattern.is_none_or(|it| matches(it, &name)) {
             values.push(name);
-            values.push(decimal(score).into_bytes());
+            values.push(decimal(score_of(&score)).into_bytes());
         }
     }
     scan::reply(call, next, &values)

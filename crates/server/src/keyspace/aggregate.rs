@@ -2,15 +2,12 @@
 
 use std::collections::BTreeMap;
 
-use timberline_store::Scan;
-
-use super::{Changes, Entry, Error, Failed, Keyspace, Kind, StoreKey, store_key};
-
-/// Where the name begins in the key of an element: behind the letter and the id.
-pub const ELEMENT_NAME: usize = 9;
+use super::changes::{Changed, Changes};
+use super::elements::{Elements, Wanted};
+use super::{Entry, Error, Failed, Keyspace, Kind};
 
 /// The letter of a kind's elements.
-fn letter_of(kind: Kind) -> u8 {
+pub(crate) fn letter_of(kind: Kind) -> u8 {
     match kind {
         Kind::SortedSet => b'm',
         _ => b'f',
@@ -67,59 +64,59 @@ impl Keyspace {
 
     /// The value of a hash's field or the score of a sorted set's member.
     pub async fn element(&self, entry: &Entry, name: &[u8]) -> Result<Option<Vec<u8>>, Error> {
-        let key = element_key(entry.kind, entry.id(), name);
-        Ok(self.store.get(&key).await?)
+        self.value_of(entry, letter_of(entry.kind), name).await
     }
 
     /// Whether a hash, set or sorted set has an element.
-    pub fn has_element(&self, entry: &Entry, name: &[u8]) -> bool {
-        self.store
-            .contains_key(&element_key(entry.kind, entry.id(), name))
+    pub async fn has_element(&self, entry: &Entry, name: &[u8]) -> Result<bool, Error> {
+        self.has(entry, letter_of(entry.kind), name).await
     }
 
-    /// Names of elements in order, from behind one on.
-    pub fn element_names(
-        &self,
-        entry: &Entry,
-        after: Option<&[u8]>,
-    ) -> impl DoubleEndedIterator<Item = Vec<u8>> + use<> {
-        let (mut from, to) = bounds(letter_of(entry.kind), entry.id());
-        if let Some(after) = after {
-            from.extend_from_slice(after);
-            from.push(0);
-        }
-        self.store
-            .keys(&from[..]..&to[..])
-            .map(|mut key| key.split_off(ELEMENT_NAME))
+    /// Elements in order of their names, from behind one on, without their values.
+    pub fn element_names(&self, entry: &Entry, after: Option<&[u8]>) -> Elements<'_> {
+        self.elements_after(entry, after, false)
     }
 
-    /// Elements in order of their names, with their values.
-    pub fn elements(&self, entry: &Entry) -> Scan {
-        let (from, to) = bounds(letter_of(entry.kind), entry.id());
-        self.store.range(&from[..]..&to[..])
+    /// Elements in order of their names, with their values, from behind one on.
+    pub fn elements(&self, entry: &Entry, after: Option<&[u8]>) -> Elements<'_> {
+        self.elements_after(entry, after, true)
+    }
+
+    fn elements_after(&self, entry: &Entry, after: Option<&[u8]>, values: bool) -> Elements<'_> {
+        let from = after.map_or_else(Vec::new, |it| [it, &[0]].concat());
+        let wanted = Wanted {
+            from: &from,
+            values,
+            ..Wanted::default()
+        };
+        self.range(entry, letter_of(entry.kind), wanted)
+    }
+
+    /// Elements of a sorted set in descending order of their names.
+    pub fn element_names_back(&self, entry: &Entry) -> Elements<'_> {
+        let wanted = Wanted {
+            backwards: true,
+            ..Wanted::default()
+        };
+        self.range(entry, letter_of(entry.kind), wanted)
     }
 
     /// Members of a sorted set in order of scores, from this score on (and this member) and up to
-    /// that one.
+    /// that one; the highest first if they are wanted backwards.
     pub fn by_score(
         &self,
         entry: &Entry,
         low: &[u8],
         high: Option<&[u8]>,
-    ) -> impl DoubleEndedIterator<Item = (f64, Vec<u8>)> + use<> {
-        let (mut from, end) = bounds(b'z', entry.id());
-        let to = match high {
-            Some(high) => [&from[..], high].concat(),
-            None => end.to_vec(),
+        backwards: bool,
+    ) -> Members<'_> {
+        let wanted = Wanted {
+            from: low,
+            to: high,
+            backwards,
+            values: false,
         };
-        from.extend_from_slice(low);
-        let is_empty = from[..] > to[..];
-        let to = if is_empty { from.to_vec() } else { to };
-        let keys = self.store.keys(&from[..]..&to[..]);
-        keys.map(|mut key| {
-            let member = key.split_off(17);
-            (unsortable(&key[9..]), member)
-        })
+        Members(self.range(entry, b'z', wanted))
     }
 
     /// Begins to change a hash, set or sorted set, or makes one.
@@ -162,16 +159,34 @@ impl Keyspace {
     }
 }
 
-/// The key of an element.
-pub(super) fn element_key(kind: Kind, id: u64, name: &[u8]) -> StoreKey {
-    store_key(letter_of(kind), &[&id.to_be_bytes(), name])
-}
+/// Members of a sorted set, by score.
+pub struct Members<'a>(Elements<'a>);
 
-fn bounds(letter: u8, id: u64) -> (StoreKey, StoreKey) {
-    (
-        store_key(letter, &[&id.to_be_bytes()]),
-        store_key(letter, &[&(id + 1).to_be_bytes()]),
-    )
+impl Members<'_> {
+    /// The next one's score, and its name.
+    pub async fn next(&mut self) -> Result<Option<(f64, Vec<u8>)>, Error> {
+        Ok(self.0.next_name().await?.map(|mut place| {
+            let member = place.split_off(8.min(place.len()));
+            (unsortable(&place), member)
+        }))
+    }
+
+    /// At most so many of those that come, behind as many.
+    pub async fn take(mut self, behind: u64, most: usize) -> Result<Vec<(f64, Vec<u8>)>, Error> {
+        self.0.pass(behind).await?;
+        let mut members = Vec::new();
+        while members.len() < most
+            && let Some(member) = self.next().await?
+        {
+            members.push(member);
+        }
+        Ok(members)
+    }
+
+    /// How many come.
+    pub async fn count(self) -> Result<u64, Error> {
+        self.0.count().await
+    }
 }
 
 /// The value of an element, if there is one.
@@ -198,7 +213,10 @@ impl Edit<'_> {
         if !self.elements.contains_key(name) {
             let old = match (&self.entry, self.kind) {
                 (None, _) => None,
-                (Some(entry), Kind::Set) => self.keyspace.has_element(entry, name).then(Vec::new),
+                (Some(entry), Kind::Set) => {
+                    let has = self.keyspace.has_element(entry, name).await?;
+                    has.then(Vec::new)
+                }
                 (Some(entry), _) => self.keyspace.element(entry, name).await?,
             };
             self.elements.insert(name.into(), (old.clone(), old));
@@ -220,6 +238,11 @@ impl Edit<'_> {
         Ok(existed)
     }
 
+    /// Removes the record of another key in the same change, as the elements now are this one's.
+    pub(super) fn detach(&mut self, key: &[u8], entry: &Entry) {
+        self.changes.detach_entry(key, entry);
+    }
+
     /// Does the changes. Returns how many elements there are.
     pub async fn commit(self) -> Result<u64, Error> {
         let mut changes = self.changes;
@@ -231,42 +254,30 @@ impl Edit<'_> {
                 continue;
             }
             any = true;
-            let key = element_key(self.kind, self.id, name);
-            match is {
-                Some(value) => changes.batch.put(&key, value),
-                None => changes.batch.delete(&key),
-            }
+            changes.element(letter_of(self.kind), self.id, &[name], is.as_deref());
             let by = isize::from(is.is_some()) - isize::from(was.is_some());
             count = count.saturating_add_signed(by as i64);
             if self.kind == Kind::SortedSet {
-                let place = |value: &[u8]| {
-                    let score = sortable(score_of(value));
-                    store_key(b'z', &[&self.id.to_be_bytes(), &score, name])
-                };
-                let (was, is) = (was.as_deref().map(place), is.as_deref().map(place));
+                let score = |value: &[u8]| sortable(score_of(value));
+                let (was, is) = (was.as_deref().map(score), is.as_deref().map(score));
                 if was != is {
                     if let Some(was) = was {
-                        changes.batch.delete(&was);
+                        changes.element(b'z', self.id, &[&was, name], None);
                     }
                     if let Some(is) = is {
-                        changes.batch.put(&is, &[]);
+                        changes.element(b'z', self.id, &[&is, name], Some(&[]));
                     }
                 }
             }
         }
-        let record = store_key(b'a', &[self.key]);
-        if count != old {
-            match count {
-                0 => {
-                    changes.batch.delete(&record);
-                }
-                _ => {
-                    let (id, count) = (self.id.to_le_bytes(), count.to_le_bytes());
-                    let value = Entry::encode(self.kind, self.expires, &[&id, &count]);
-                    changes.batch.put(&record, &value);
-                }
-            }
-        }
+        let changed = Changed {
+            kind: self.kind,
+            id: self.id,
+            expires: self.expires,
+            entry: self.entry.as_ref(),
+            count,
+        };
+        changes.put_changed(self.key, &changed);
         if any {
             changes.touch(self.key);
         }

@@ -12,7 +12,8 @@
 use std::collections::{BTreeMap, VecDeque};
 use std::ops::{ControlFlow, Range};
 
-use super::{Changes, Entry, Error, Failed, Keyspace, Kind, StoreKey, store_key};
+use super::changes::Changes;
+use super::{Entry, Error, Failed, Keyspace, Kind, StoreKey, store_key};
 
 /// Bytes of elements, with their lengths, that are kept in the key's record.
 const SMALL: usize = 512;

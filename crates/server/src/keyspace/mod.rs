@@ -18,17 +18,24 @@
 //! set. Ids are big-endian, other numbers little-endian. A key that is removed, overwritten or
 //! expired loses its own record at once; its elements are removed later, by their id.
 //!
+//! In a cluster, keys are in the pool ([`PoolKeys`]): a record for each, and behind that of a hash,
+//! set or sorted set a map of its elements, under the same letters. What is a batch of the store
+//! here is one change of a key there. `elements.rs` and `changes.rs` know both; what they are used
+//! by knows neither.
+//!
 //! Whoever reads and then writes keys holds their locks ([`Keyspace::lock`]), so commands are
 //! atomic. An expired key is removed by the next command that looks at it, or by its timer.
 
 mod aggregate;
+mod changes;
+mod elements;
 mod entry;
 mod error;
 mod expiry;
 mod list;
+mod moving;
 mod now;
 mod orphans;
-mod pooled;
 mod waiting;
 mod watch;
 
@@ -38,7 +45,10 @@ use smallvec::SmallVec;
 use timberline_store::{Batch, Store};
 use tokio::sync::{Mutex, MutexGuard, Notify};
 
-pub use aggregate::{ELEMENT_NAME, score_of, sortable};
+pub(crate) use aggregate::letter_of;
+pub use aggregate::{score_of, sortable};
+pub use elements::Elements;
+pub(crate) use elements::{LETTERS, element_of_log, element_of_pool, orphans_of};
 pub use entry::{Entry, Kind};
 pub use error::Error;
 pub use list::{List, Side};
@@ -46,8 +56,7 @@ pub use now::Place;
 pub use waiting::{Wait, Waiting};
 pub use watch::{Watched, Watches};
 
-use crate::cluster::{Node, Strings};
-use pooled::Pooled;
+use crate::cluster::{Node, PoolKeys};
 
 /// Locks of keys. A power of two.
 const STRIPES: usize = 4096;
@@ -64,8 +73,8 @@ type StoreKey = SmallVec<[u8; 64]>;
 /// Typed keys that expire, in a store.
 pub struct Keyspace {
     store: Store,
-    /// In a cluster: strings are in the pool, and there are no other types. The store is their log.
-    pool: Option<Strings>,
+    /// In a cluster: keys and their elements are in the pool. The store is their log.
+    pool: Option<PoolKeys>,
     stripes: Box<[Mutex<()>]>,
     /// Who wants to know of changes.
     pub watches: Watches,
@@ -92,7 +101,7 @@ fn store_key(letter: u8, parts: &[&[u8]]) -> StoreKey {
 
 impl Keyspace {
     /// The keys in a store.
-    pub async fn open(store: Store, pool: Option<Strings>) -> Result<Keyspace, Error> {
+    pub async fn open(store: Store, pool: Option<PoolKeys>) -> Result<Keyspace, Error> {
         let ids = store_key(b'i', &[]);
         let next = store.get(&ids).await?;
         let next = next
@@ -162,12 +171,9 @@ impl Keyspace {
 
     /// A string; an error if the key is of another type.
     pub async fn string(&self, key: &[u8], now: i64) -> Result<Option<Entry>, Failed> {
-        if let Some(entry) = self.record(b's', key, now).await? {
-            return Ok(Some(entry));
-        }
-        match self.aggregate_record(key, now).await? {
-            Some(_) => Err(Failed::WrongType),
-            None => Ok(None),
+        match self.find(key, now).await? {
+            Some(entry) if entry.kind != Kind::String => Err(Failed::WrongType),
+            found => Ok(found),
         }
     }
 
@@ -201,11 +207,12 @@ impl Keyspace {
         Ok(Some(entry))
     }
 
-    /// The bytes of a key's record behind a letter.
+    /// The bytes of a key's record behind a letter. In the pool, records of all types are behind
+    /// that of strings.
     async fn bytes(&self, letter: u8, key: &[u8]) -> Result<Option<Vec<u8>>, Error> {
         match &self.pool {
             None => Ok(self.store.get(&store_key(letter, &[key])).await?),
-            Some(strings) if letter == b's' => strings.get(key).await,
+            Some(keys) if letter == b's' => keys.get(key).await,
             Some(_) => Ok(None),
         }
     }
@@ -254,19 +261,6 @@ impl Keyspace {
         Ok(true)
     }
 
-    /// Changes that take effect together.
-    pub fn changes(&self) -> Changes<'_> {
-        Changes {
-            keyspace: self,
-            batch: Batch::new(),
-            pooled: Vec::new(),
-            touched: SmallVec::new(),
-            filled: SmallVec::new(),
-            removed: SmallVec::new(),
-            orphans: false,
-        }
-    }
-
     /// Clients' keys in order, from behind a cursor on: strings first. A cursor is a key behind its
     /// letter, and empty at the start.
     pub fn keys(&self, cursor: &[u8]) -> impl Iterator<Item = Vec<u8>> + use<> {
@@ -303,9 +297,12 @@ impl Keyspace {
         Ok(())
     }
 
-    /// An id that no key has had.
+    /// An id that no key has had, as far as elements lie together.
     fn new_id(&self) -> u64 {
-        self.next_id.fetch_add(1, Relaxed)
+        match &self.pool {
+            None => self.next_id.fetch_add(1, Relaxed),
+            Some(keys) => keys.new_id(),
+        }
     }
 }
 
@@ -347,132 +344,5 @@ pub enum Failed {
 impl From<Error> for Failed {
     fn from(error: Error) -> Failed {
         Failed::Store(error)
-    }
-}
-
-/// Changes that take effect together, or not at all; in a cluster, one after the other.
-pub struct Changes<'a> {
-    keyspace: &'a Keyspace,
-    batch: Batch,
-    pooled: Vec<Pooled>,
-    touched: SmallVec<[Box<[u8]>; 2]>,
-    /// Lists that may have got elements, while somebody waits for such.
-    filled: SmallVec<[Box<[u8]>; 1]>,
-    /// Ids of the keys that are removed.
-    removed: SmallVec<[u64; 2]>,
-    orphans: bool,
-}
-
-impl Changes<'_> {
-    /// Sets a string's record.
-    pub fn put(&mut self, key: &[u8], record: &[u8]) {
-        self.put_record(b's', key, record);
-    }
-
-    /// Sets a string, in place of anything that the key was.
-    pub async fn overwrite(
-        &mut self,
-        key: &[u8],
-        value: &[u8],
-        expires: Option<i64>,
-    ) -> Result<(), Error> {
-        if self.keyspace.aggregates() > 0
-            && let Some(old) = self.keyspace.store.get(&store_key(b'a', &[key])).await?
-        {
-            self.remove_entry(key, &Entry::new(old));
-        }
-        if expires.is_some() || self.keyspace.pool.is_some() {
-            self.put(key, &Entry::encode(Kind::String, expires, &[value]));
-        } else {
-            self.batch
-                .put_parts(&[b"s", key], &[&[Kind::String as u8], value]);
-            self.touch(key);
-        }
-        Ok(())
-    }
-
-    /// Removes a key that has this entry.
-    pub fn remove_entry(&mut self, key: &[u8], entry: &Entry) {
-        if entry.kind == Kind::String {
-            self.delete_record(b's', key);
-        } else if entry.id() == 0 {
-            self.batch.delete(&store_key(b'a', &[key]));
-        } else if !self.removed.contains(&entry.id()) {
-            self.batch.delete(&store_key(b'a', &[key]));
-            self.remove_elements(entry.id());
-        }
-        self.touch(key);
-    }
-
-    /// Gives a key that has this entry another time of expiry, or another key this entry. The
-    /// elements of an aggregate stay where they are.
-    pub fn put_entry(&mut self, key: &[u8], entry: &Entry, expires: Option<i64>) {
-        let letter = if entry.kind == Kind::String {
-            b's'
-        } else {
-            b'a'
-        };
-        let record = Entry::encode(entry.kind, expires, &[entry.value()]);
-        self.put_record(letter, key, &record);
-        if entry.kind == Kind::List {
-            self.fill(key);
-        }
-    }
-
-    /// Sets a key's record, and a timer if it expires.
-    fn put_record(&mut self, letter: u8, key: &[u8], record: &[u8]) {
-        if self.keyspace.pool.is_some() {
-            self.change_pooled(key, Some(record.into()));
-            return self.touch(key);
-        }
-        self.batch.put(&store_key(letter, &[key]), record);
-        if let Some(timer) = self.keyspace.new_timer(key, record) {
-            self.batch.put(&timer, &[]);
-        }
-        self.touch(key);
-    }
-
-    /// Removes a key's record only: its elements now are another's.
-    pub fn detach_entry(&mut self, key: &[u8], entry: &Entry) {
-        let letter = if entry.kind == Kind::String {
-            b's'
-        } else {
-            b'a'
-        };
-        self.delete_record(letter, key);
-        self.touch(key);
-    }
-
-    /// Removes a key's record.
-    fn delete_record(&mut self, letter: u8, key: &[u8]) {
-        match self.keyspace.pool {
-            Some(_) => self.change_pooled(key, None),
-            None => self.batch.delete(&store_key(letter, &[key])),
-        }
-    }
-
-    fn touch(&mut self, key: &[u8]) {
-        if self.keyspace.watches.any() {
-            self.touched.push(key.into());
-        }
-    }
-
-    /// Does them.
-    pub async fn commit(self) -> Result<(), Error> {
-        let keyspace = self.keyspace;
-        match &keyspace.pool {
-            None => keyspace.store.write(&self.batch).await?,
-            Some(strings) => self.commit_pooled(strings).await?,
-        }
-        for key in &self.touched {
-            keyspace.watches.touch(key);
-        }
-        for key in &self.filled {
-            keyspace.waiting.wake(key);
-        }
-        if self.orphans {
-            keyspace.orphans.notify_one();
-        }
-        Ok(())
     }
 }

@@ -4,7 +4,8 @@ use std::task::Poll;
 
 use smallvec::SmallVec;
 
-use super::aggregate::element_key;
+use super::aggregate::letter_of;
+use super::elements::element_key;
 use super::{Entry, Error, Keyspace, Kind, Locks, StoreKey, store_key, stripe_of};
 
 /// What a command is going to look at.
@@ -61,7 +62,7 @@ impl Keyspace {
                 };
             }
             if let Some((_, Some((kind, id)))) = last {
-                add(element_key(kind, id, name));
+                add(element_key(letter_of(kind), id, name));
             }
         }
         let starts = [0].into_iter().chain(ends.iter().copied());

@@ -1,12 +1,13 @@
 //! Elements of keys that are gone: they are removed later, by their id.
 
-use super::{AT_ONCE, Changes, Error, Keyspace, StoreKey, store_key};
+use super::changes::Changes;
+use super::{AT_ONCE, Error, Keyspace, LETTERS, StoreKey, orphans_of, store_key};
 
 impl Changes<'_> {
     /// Has all elements of an id removed, once these changes are done.
     pub(super) fn remove_elements(&mut self, id: u64) {
         self.removed.push(id);
-        self.batch.put(&store_key(b'd', &[&id.to_be_bytes()]), &[]);
+        self.batch.put(&orphans_of(id), &[]);
         self.orphans = true;
     }
 }
@@ -25,7 +26,7 @@ impl Keyspace {
                 continue;
             }
             for mark in marks {
-                for letter in [b'f', b'l', b'm', b'z'] {
+                for letter in LETTERS {
                     self.reap_elements(store_key(letter, &[&mark[1..]])).await?;
                 }
                 let _removing = self.removing.lock().await;

@@ -11,7 +11,7 @@ use std::sync::{Arc, Mutex, MutexGuard};
 
 use tokio::sync::Notify;
 
-use super::Changes;
+use super::changes::Changes;
 
 /// Clients that wait for elements of lists.
 #[derive(Default)]

@@ -1,0 +1,182 @@
+//! Elements of hashes, sets, sorted sets and lists, read: in the store behind the id of their key, in the
+//! pool in the map that the key's record leads to.
+//!
+//! Elements have letters, in both. A letter has its elements in the order of their names.
+
+use timberline_remote::records::Walk;
+use timberline_store::{KeyValue, Scan};
+
+use super::{Entry, Error, Keyspace, StoreKey, store_key};
+
+/// The letters of elements: those that are removed with their key.
+pub const LETTERS: [u8; 4] = [b'f', b'l', b'm', b'z'];
+
+/// Where an element's name begins in its key in the store: behind the letter and the id.
+const NAME: usize = 9;
+
+/// Which elements of a letter are wanted, and in which order.
+#[derive(Clone, Copy, Default)]
+pub(super) struct Wanted<'a> {
+    /// From this name on.
+    pub from: &'a [u8],
+    /// Below this one.
+    pub to: Option<&'a [u8]>,
+    pub backwards: bool,
+    /// Whether their values are wanted, too; otherwise there may be none.
+    pub values: bool,
+}
+
+/// Elements in order, from one end.
+pub struct Elements<'a>(Source<'a>);
+
+enum Source<'a> {
+    Keys(Box<dyn Iterator<Item = Vec<u8>> + Send>),
+    Records(Scan),
+    Pool(Walk<'a>),
+}
+
+impl Keyspace {
+    /// The value of an element.
+    pub(super) async fn value_of(
+        &self,
+        entry: &Entry,
+        letter: u8,
+        name: &[u8],
+    ) -> Result<Option<Vec<u8>>, Error> {
+        match &self.pool {
+            None => Ok(self
+                .store
+                .get(&element_key(letter, entry.id(), name))
+                .await?),
+            Some(keys) => keys.element(entry, &[&[letter], name].concat()).await,
+        }
+    }
+
+    /// Whether there is an element.
+    pub(super) async fn has(&self, entry: &Entry, letter: u8, name: &[u8]) -> Result<bool, Error> {
+        match &self.pool {
+            None => Ok(self
+                .store
+                .contains_key(&element_key(letter, entry.id(), name))),
+            Some(_) => Ok(self.value_of(entry, letter, name).await?.is_some()),
+        }
+    }
+
+    /// Elements of a letter.
+    pub(super) fn range(&self, entry: &Entry, letter: u8, wanted: Wanted) -> Elements<'_> {
+        let Wanted {
+            from,
+            to,
+            backwards,
+            values,
+        } = wanted;
+        if let Some(keys) = &self.pool {
+            let behind = |name: &[u8]| [&[letter], name].concat();
+            let to = to.map_or_else(|| vec![letter + 1], behind);
+            let walk = keys.elements(entry, &behind(from), &to, backwards);
+            return Elements(Source::Pool(walk));
+        }
+        let low = element_key(letter, entry.id(), from);
+        let high = match to {
+            Some(to) => element_key(letter, entry.id(), to),
+            None => element_key(letter, entry.id() + 1, &[]),
+        };
+        let bounds = &low[..]..&high.max(low.clone())[..];
+        Elements(match (values, backwards) {
+            (true, false) => Source::Records(self.store.range(bounds)),
+            (_, false) => Source::Keys(self.store.keys(bounds)),
+            (_, true) => Source::Keys(Box::new(self.store.keys(bounds).rev())),
+        })
+    }
+}
+
+impl Elements<'_> {
+    /// The name of the next one, and its value, if that was wanted.
+    pub async fn next(&mut self) -> Result<Option<KeyValue>, Error> {
+        Ok(match &mut self.0 {
+            Source::Keys(keys) => keys.next().map(|mut it| (it.split_off(NAME), Vec::new())),
+            Source::Records(scan) => match scan.next().await {
+                Some(record) => {
+                    let (mut key, value) = record?;
+                    Some((key.split_off(NAME), value))
+                }
+                None => None,
+            },
+            Source::Pool(walk) => walk.next().await?.map(|(mut name, value)| {
+                name.remove(0);
+                (name, value)
+            }),
+        })
+    }
+
+    /// The name of the next one.
+    pub async fn next_name(&mut self) -> Result<Option<Vec<u8>>, Error> {
+        Ok(self.next().await?.map(|it| it.0))
+    }
+
+    /// At most so many of the names that come.
+    pub async fn names(&mut self, most: usize) -> Result<Vec<Vec<u8>>, Error> {
+        let mut names = Vec::new();
+        while names.len() < most
+            && let Some(name) = self.next_name().await?
+        {
+            names.push(name);
+        }
+        Ok(names)
+    }
+
+    /// Passes over so many of those that come.
+    pub async fn pass(&mut self, elements: u64) -> Result<(), Error> {
+        match &mut self.0 {
+            Source::Keys(keys) => {
+                keys.take(elements as usize).for_each(drop);
+            }
+            Source::Records(_) => {
+                for _ in 0..elements {
+                    self.next().await?;
+                }
+            }
+            Source::Pool(walk) => walk.pass(elements),
+        }
+        Ok(())
+    }
+
+    /// How many come.
+    pub async fn count(self) -> Result<u64, Error> {
+        match self.0 {
+            Source::Keys(keys) => Ok(keys.count() as u64),
+            Source::Records(mut scan) => {
+                let mut count = 0;
+                while let Some(record) = scan.next().await {
+                    record?;
+                    count += 1;
+                }
+                Ok(count)
+            }
+            Source::Pool(walk) => Ok(walk.count().await?),
+        }
+    }
+}
+
+/// The key of an element in the store.
+pub(super) fn element_key(letter: u8, id: u64, name: &[u8]) -> StoreKey {
+    store_key(letter, &[&id.to_be_bytes(), name])
+}
+
+/// The key of an element in the log of a node, which is that of a server alone; its name in the
+/// pool has the letter in front.
+pub(crate) fn element_of_log(id: u64, name: &[u8]) -> StoreKey {
+    let (letter, name) = name.split_first().unwrap_or((&0, &[]));
+    element_key(*letter, id, name)
+}
+
+/// What of an element of the log is its name in the pool.
+pub(crate) fn element_of_pool(key: &[u8]) -> Vec<u8> {
+    let (letter, name) = (key.get(..1), key.get(NAME..));
+    [letter.unwrap_or(&[]), name.unwrap_or(&[])].concat()
+}
+
+/// What has the elements of an id removed from the store.
+pub(crate) fn orphans_of(id: u64) -> StoreKey {
+    store_key(b'd', &[&id.to_be_bytes()])
+}
