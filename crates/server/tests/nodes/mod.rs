@@ -15,8 +15,13 @@ use crate::client::{Client, Folder, Running};
 
 /// Memory servers on threads of their own.
 pub fn pool(servers: usize) -> Vec<SocketAddr> {
+    pool_of(servers, 32 << 20)
+}
+
+/// Memory servers of so many bytes each.
+pub fn pool_of(servers: usize, bytes: usize) -> Vec<SocketAddr> {
     let start = |_| {
-        let memory = MemoryServer::new(32 << 20).unwrap();
+        let memory = MemoryServer::new(bytes).unwrap();
         let server = TcpServer::bind((Ipv4Addr::LOCALHOST, 0), memory, None).unwrap();
         let address = server.address().unwrap();
         thread::spawn(move || server.serve());
