@@ -1,7 +1,7 @@
 //! A connection as others see it.
 
 use std::net::SocketAddr;
-use std::sync::atomic::{AtomicBool, AtomicI64, Ordering::Relaxed};
+use std::sync::atomic::{AtomicBool, AtomicI64, AtomicUsize, Ordering::Relaxed};
 use std::sync::{Arc, Mutex, MutexGuard};
 
 use tokio::sync::Notify;
@@ -28,6 +28,8 @@ pub(crate) struct Client {
     /// There are messages, or it is to end.
     pub woken: Notify,
     killed: AtomicBool,
+    /// How many sharded channels it subscribes to.
+    pub shards: AtomicUsize,
 }
 
 #[derive(Default)]
@@ -55,6 +57,7 @@ impl Client {
             outbox: Mutex::default(),
             woken: Notify::new(),
             killed: AtomicBool::new(false),
+            shards: AtomicUsize::new(0),
         }
     }
 

@@ -42,7 +42,7 @@ impl Config {
     }
 
     /// The password that was set for the default user.
-    fn password(&self) -> Option<String> {
+    pub fn password(&self) -> Option<String> {
         self.password
             .read()
             .unwrap_or_else(|it| it.into_inner())

@@ -321,6 +321,8 @@ async fn lead(
         let balancing = cluster::balance(Arc::clone(&shared));
         beside.push(tokio::task::spawn_local(expiring));
         beside.push(tokio::task::spawn_local(balancing));
+        let sending = cluster::run_bus(Arc::clone(&shared));
+        beside.push(tokio::task::spawn_local(sending));
         either(shared.stop.wait(), node.stop.wait()).await;
     }
     if !shared.keyspace.node().is_some_and(Node::is_dead) {

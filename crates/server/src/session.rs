@@ -67,7 +67,8 @@ impl Session {
 
     /// Whether it receives messages of any channel.
     pub fn is_subscribed(&self) -> bool {
-        !(self.channels.is_empty() && self.patterns.is_empty())
+        let none = self.channels.is_empty() && self.patterns.is_empty();
+        !none || self.client.shards.load(Relaxed) > 0
     }
 
     /// Makes it another user's.

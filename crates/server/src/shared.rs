@@ -11,6 +11,7 @@ use tokio::sync::Notify;
 use crate::acl::Users;
 use crate::channels::Channels;
 use crate::client::Client;
+use crate::cluster::Bus;
 use crate::command::Cursors;
 use crate::config::Config;
 use crate::keyspace::Keyspace;
@@ -25,6 +26,8 @@ pub(crate) struct Shared {
     pub slowlog: Arc<Slowlog>,
     pub cursors: Cursors,
     pub pubsub: Channels,
+    /// To the other nodes of a cluster.
+    pub bus: Bus,
     pub started: Instant,
     clients: Mutex<BTreeMap<u64, Arc<Client>>>,
     next_client: AtomicU64,
@@ -104,6 +107,7 @@ impl Shared {
             slowlog,
             cursors: Cursors::default(),
             pubsub: Channels::default(),
+            bus: Bus::default(),
             started: Instant::now(),
             clients: Mutex::default(),
             next_client: AtomicU64::new(1),

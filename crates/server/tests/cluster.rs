@@ -63,10 +63,6 @@ fn strings_are_those_of_a_server_alone() {
         ("FLUSHALL", "+OK\r\n"),
         ("DBSIZE", ":0\r\n"),
         ("KEYS *", "*0\r\n"),
-        (
-            "SUBSCRIBE c",
-            "-ERR a node of a cluster (--cluster) does not have 'subscribe'\r\n",
-        ),
         ("MULTI", "+OK\r\n"),
         ("SET {t}1 1", "+QUEUED\r\n"),
         ("INCR {t}1", "+QUEUED\r\n"),

@@ -154,7 +154,9 @@ impl User {
         if !command.flags.has(Flags::NO_AUTH) && !self.commands.has(command, args) {
             return Err(Denied::Command(full_name(command, args)));
         }
-        if !self.all_keys {
+        // Channels that have slots are no keys.
+        let has_keys = !matches!(command.name, "ssubscribe" | "spublish");
+        if !self.all_keys && has_keys {
             for (number, key) in command.keys.of(args).into_iter().enumerate() {
                 let access = access::of(command, args, number);
                 let allows = |it: &KeyPattern| {
@@ -168,15 +170,15 @@ impl User {
             }
         }
         let (channels, are_patterns) = match command.name {
-            "subscribe" => (args.from(1), false),
-            "publish" => (args.from(1), false),
+            "subscribe" | "ssubscribe" => (args.from(1), false),
+            "publish" | "spublish" => (args.from(1), false),
+            "cluster" if is_publish(args) => (args.from(2), false),
             "psubscribe" => (args.from(1), true),
             _ => return Ok(()),
         };
-        let count = if command.name == "publish" {
-            1
-        } else {
-            channels.len()
+        let count = match command.name {
+            "publish" | "spublish" | "cluster" => 1,
+            _ => channels.len(),
         };
         for channel in channels.iter().take(count) {
             if !self.may_receive(channel, are_patterns) {
@@ -194,6 +196,12 @@ impl User {
         };
         self.all_channels || self.channels.iter().any(|it| allows(it))
     }
+}
+
+/// Whether arguments of `CLUSTER` are a message of another node.
+fn is_publish(args: Args<'_>) -> bool {
+    args.get(1)
+        .is_some_and(|it| it.eq_ignore_ascii_case(b"publish"))
 }
 
 /// Where a command stands in the table, which has all of them.

@@ -3,6 +3,7 @@
 //!
 //! | file | noun |
 //! |---|---|
+//! | `bus.rs` | messages for subscribers of other nodes |
 //! | `slot.rs` | slots of keys, and the places of slots in the tree |
 //! | `map.rs` | who has which slots; who is to give some away |
 //! | `node.rs` | this server as one that has slots |
@@ -11,6 +12,7 @@
 //! | `reload.rs` | the pool's keys, from logs |
 //! | `tasks.rs` | what a node does beside commands: keys expire, slots are given away |
 
+mod bus;
 mod keys;
 mod log;
 mod map;
@@ -24,13 +26,15 @@ use std::time::Duration;
 
 use timberline_remote::fabric::tcp::Key;
 
+pub(crate) use bus::Bus;
+pub(crate) use bus::run as run_bus;
 pub(crate) use keys::{Change, MapChange, PoolKeys, map_of, record_of};
 pub(crate) use log::About;
 pub(crate) use map::Map;
 pub(crate) use node::{Held, Node, name_of};
 pub use reload::{Reloaded, reload};
 pub(crate) use slot::{SLOTS, places_of, slot_of};
-pub(crate) use tasks::{balance, expire};
+pub(crate) use tasks::{balance, expire, moved};
 
 /// Waits for the first of two futures.
 pub(crate) async fn either(a: impl Future<Output = ()>, b: impl Future<Output = ()>) {

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use super::slot::slot_at;
+use super::slot::{slot_at, slot_of};
 use super::{Node, record_of};
 use crate::keyspace::Entry;
 use crate::shared::{Shared, millis_since_1970};
@@ -70,7 +70,16 @@ pub async fn balance(shared: Arc<Shared>) {
         if let Some((slots, to)) = node.map().next_gift(node.id()) {
             // The other one may have gone: then there is another map to look at.
             let _ = node.hand_over(&slots, to).await;
-            shared.keyspace.watches.touch_all();
+            moved(&shared, node);
         }
     }
+}
+
+/// What clients of this node have to know when slots were given away.
+pub(crate) fn moved(shared: &Shared, node: &Node) {
+    // The other node may change keys that are watched here.
+    shared.keyspace.watches.touch_all();
+    let map = node.map();
+    let is_mine = |channel: &[u8]| map.owner(slot_of(channel)) == Some(node.id());
+    shared.pubsub.lock().keep_shards(is_mine);
 }

@@ -171,6 +171,11 @@ fn end_subscribers(shared: &Shared, account: &Arc<Account>) {
             ended.extend(pubsub.subscribers(channel).cloned());
         }
     }
+    for channel in pubsub.shards() {
+        if !user.may_receive(channel, false) {
+            ended.extend(pubsub.shard_subscribers(channel).cloned());
+        }
+    }
     for (pattern, clients) in pubsub.patterns() {
         if !user.may_receive(pattern, true) {
             ended.extend(clients.cloned());

@@ -21,7 +21,7 @@ const AT_ONCE: usize = 512;
 /// Whether a cluster has a command.
 pub(super) fn serves(command: &Command) -> bool {
     let keys = ["string", "hash", "set", "sorted-set", "generic"];
-    let others = ["connection", "transactions", "server", "cluster"];
+    let others = ["connection", "transactions", "pubsub", "server", "cluster"];
     keys.contains(&command.group) || others.contains(&command.group)
 }
 
@@ -136,6 +136,11 @@ pub(super) async fn cluster(call: &mut Call<'_>) -> Done {
                 call.out.bulk(&record.key);
             }
         }
+        // Of another node: it has been published there.
+        (b"publish", 4) => {
+            let receivers = super::pubsub::deliver(call.shared, call.arg(2), call.arg(3));
+            call.out.integer(receivers);
+        }
         (b"migrateslots", 6..) => return migrate(call, node).await,
         (
             b"meet" | b"forget" | b"reset" | b"addslots" | b"delslots" | b"setslot" | b"failover"
@@ -149,7 +154,8 @@ pub(super) async fn cluster(call: &mut Call<'_>) -> Done {
         }
         (
             b"info" | b"myid" | b"nodes" | b"slots" | b"shards" | b"links" | b"replicas"
-            | b"slaves" | b"keyslot" | b"countkeysinslot" | b"getkeysinslot" | b"migrateslots",
+            | b"slaves" | b"keyslot" | b"countkeysinslot" | b"getkeysinslot" | b"migrateslots"
+            | b"publish",
             _,
         ) => return Err(call.wrong_arity(&String::from_utf8_lossy(&sub))),
         _ => return Err(call.unknown_subcommand()),
@@ -187,8 +193,7 @@ async fn migrate(call: &mut Call<'_>, node: &Node) -> Done {
     }
     for slots in ranges {
         let given = node.hand_over(&slots, to).await;
-        // The other node may change keys that are watched here.
-        call.shared.keyspace.watches.touch_all();
+        crate::cluster::moved(call.shared, node);
         given?;
     }
     call.out.ok();

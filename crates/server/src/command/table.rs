@@ -239,7 +239,13 @@ pub(crate) static TABLE: &[Command] = rows! {
     "publish" 3 N, NO, now!(pubsub::publish), "Sends a message to subscribers";
     "pubsub" -2 N, NO, now!(pubsub::pubsub), "Shows channels and subscribers";
     "punsubscribe" -1 Flags::SUBSCRIBED, NO, now!(pubsub::punsubscribe), "Leaves patterns";
+    "spublish" 3 Flags::UNLOCKED, ONE, now!(pubsub::spublish),
+        "Sends a message to subscribers of a channel that has a slot";
+    "ssubscribe" -2 Flags::SUBSCRIBED.and(Flags::UNLOCKED), ALL, now!(pubsub::ssubscribe),
+        "Subscribes to channels that have a slot";
     "subscribe" -2 Flags::SUBSCRIBED, NO, now!(pubsub::subscribe), "Subscribes to channels";
+    "sunsubscribe" -1 Flags::SUBSCRIBED, NO, now!(pubsub::sunsubscribe),
+        "Leaves channels that have a slot";
     "unsubscribe" -1 Flags::SUBSCRIBED, NO, now!(pubsub::unsubscribe), "Leaves channels";
     ]
     "cluster" => [

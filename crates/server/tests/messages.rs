@@ -1,0 +1,143 @@
+//! Messages to subscribers of all nodes of a cluster, and of channels that have slots.
+
+mod client;
+mod nodes;
+
+use std::thread;
+use std::time::Duration;
+
+use client::{Folder, Running};
+use nodes::{cluster, pool, text};
+
+/// Nodes that know of one another; the first one has all slots.
+fn two(folders: &[Folder; 2], password: Option<&str>) -> [Running; 2] {
+    let servers = pool(1);
+    let nodes = folders.each_ref().map(|folder| {
+        Running::with(folder, |it| {
+            it.cluster = Some(cluster(&servers));
+            it.password = password.map(Into::into);
+        })
+    });
+    for node in &nodes {
+        let mut client = node.client();
+        if let Some(password) = password {
+            let auth = client.command(&[b"AUTH", password.as_bytes()]);
+            assert_eq!(auth, b"+OK\r\n");
+        }
+        while text(&client.says("CLUSTER NODES")).lines().count() < 2 {
+            thread::sleep(Duration::from_millis(20));
+        }
+    }
+    nodes
+}
+
+#[test]
+fn subscribers_of_all_nodes_get_messages_in_order() {
+    for password in [None, Some("a secret")] {
+        let folders = [Folder::new(), Folder::new()];
+        let nodes = two(&folders, password);
+        let client = |at: usize| {
+            let mut client = nodes[at].client();
+            if let Some(password) = password {
+                let auth = client.command(&[b"AUTH", password.as_bytes()]);
+                assert_eq!(auth, b"+OK\r\n");
+            }
+            client
+        };
+        let (mut here, mut there) = (client(0), client(1));
+        here.ask("SUBSCRIBE news");
+        there.ask("SUBSCRIBE news");
+        there.ask("PSUBSCRIBE n*");
+        let mut publisher = client(0);
+        for number in 0..200 {
+            // Those of this node are counted, as in Redis.
+            assert_eq!(publisher.says(&format!("PUBLISH news {number}")), ":1\r\n");
+        }
+        for number in 0..200 {
+            let length = number.to_string().len();
+            let message = format!("*3\r\n$7\r\nmessage\r\n$4\r\nnews\r\n${length}\r\n{number}\r\n");
+            assert_eq!(here.reply(), message.as_bytes());
+            assert_eq!(there.reply(), message.as_bytes());
+            let pattern = String::from_utf8(there.reply()).unwrap();
+            assert!(pattern.contains("pmessage") && pattern.ends_with(&format!("{number}\r\n")));
+        }
+        let [one, _other] = nodes;
+        // A node that is gone holds nothing up.
+        one.stop();
+        let mut publisher = _other.client();
+        if let Some(password) = password {
+            publisher.command(&[b"AUTH", password.as_bytes()]);
+        }
+        assert_eq!(publisher.says("PUBLISH news last"), ":2\r\n");
+    }
+}
+
+#[test]
+fn channels_with_slots_are_at_their_node() {
+    let folders = [Folder::new(), Folder::new()];
+    let nodes = two(&folders, None);
+    let mut subscriber = nodes[0].client();
+    let confirmed = |kind: &str, channel: &str, count: u32| {
+        let (long, length) = (kind.len(), channel.len());
+        format!("*3\r\n${long}\r\n{kind}\r\n${length}\r\n{channel}\r\n:{count}\r\n")
+    };
+    let said = subscriber.says("SSUBSCRIBE foo");
+    assert_eq!(said, confirmed("ssubscribe", "foo", 1));
+    assert_eq!(
+        subscriber.says("SSUBSCRIBE bar"),
+        confirmed("ssubscribe", "bar", 2)
+    );
+    let said = subscriber.says("SSUBSCRIBE foo bar");
+    assert!(said.starts_with("-CROSSSLOT"), "{said}");
+    assert!(
+        subscriber
+            .says("GET foo")
+            .starts_with("-ERR Can't execute 'get'")
+    );
+    let mut publisher = nodes[0].client();
+    assert_eq!(publisher.says("SPUBLISH foo hello"), ":1\r\n");
+    let message = b"*3\r\n$8\r\nsmessage\r\n$3\r\nfoo\r\n$5\r\nhello\r\n";
+    assert_eq!(subscriber.reply(), message);
+    assert_eq!(publisher.says("PUBLISH foo other"), ":0\r\n");
+    assert_eq!(
+        publisher.says("PUBSUB SHARDCHANNELS f*"),
+        "*1\r\n$3\r\nfoo\r\n"
+    );
+    let numbers = "*2\r\n$3\r\nfoo\r\n:1\r\n";
+    assert_eq!(publisher.says("PUBSUB SHARDNUMSUB foo"), numbers);
+    assert_eq!(
+        publisher.says("PUBSUB NUMSUB foo"),
+        "*2\r\n$3\r\nfoo\r\n:0\r\n"
+    );
+    let mut other = nodes[1].client();
+    let moved = format!("-MOVED 12182 {}\r\n", nodes[0].address);
+    assert_eq!(other.says("SPUBLISH foo x"), moved);
+    assert_eq!(other.says("SSUBSCRIBE foo"), moved);
+    // The slot moves: who subscribed is told, and finds the channel at the other node.
+    let id = text(&other.says("CLUSTER MYID")).to_string();
+    let line = format!("CLUSTER MIGRATESLOTS SLOTSRANGE 12182 12182 NODE {id}");
+    assert_eq!(publisher.says(&line), "+OK\r\n");
+    let told = String::from_utf8(subscriber.reply()).unwrap();
+    assert_eq!(told, confirmed("sunsubscribe", "foo", 1));
+    assert_eq!(other.says("SPUBLISH foo x"), ":0\r\n");
+    assert!(
+        subscriber
+            .says("SSUBSCRIBE foo")
+            .starts_with("-MOVED 12182")
+    );
+    let mut there = nodes[1].client();
+    assert_eq!(
+        there.says("SSUBSCRIBE foo"),
+        confirmed("ssubscribe", "foo", 1)
+    );
+    assert_eq!(other.says("SPUBLISH foo x"), ":1\r\n");
+    assert_eq!(
+        subscriber.says("SUNSUBSCRIBE"),
+        confirmed("sunsubscribe", "bar", 0)
+    );
+    assert_eq!(subscriber.says("GET bar"), "$-1\r\n");
+    drop(there);
+    while other.says("PUBSUB SHARDNUMSUB foo") == numbers {
+        thread::sleep(Duration::from_millis(5));
+    }
+}
