@@ -53,6 +53,8 @@
     need("no explanation twice", new Set(texts("section:first-of-type p")).size === texts("section:first-of-type p").length);
     need("details", all("details td").length > 10);
     need("bounds", texts("thead th").includes("bound of leaves"));
+    need("what is simulated", texts("#fdex-10 .badge").includes("simulated"));
+    need("lines over simulated time", all("#fdex-10 path.series").length > 1);
     need("contradictions", texts("section:first-of-type h2")[0].includes("contradicts"));
   });
 }

@@ -10,8 +10,8 @@ use super::{open, wait};
 const CHECKS: &str = include_str!("reports.js");
 /// Every kind of bar: the references, what moves nodes, what moves pages, the oracle.
 const PLACEMENTS: &str = "all-fast,interleave,sidle,timberline,memtis,oracle";
-/// Figures with bars and claims, with lines over time, and with bounds.
-const FIGURES: [&str; 3] = ["14a", "20", "bounds"];
+/// Figures with bars and claims, with lines over time, with bounds, and of a simulated cluster.
+const FIGURES: [&str; 4] = ["14a", "20", "bounds", "dex-10"];
 
 /// Makes both reports in `folder`, and looks at them.
 pub fn check(page: &mut Page, program: &Path, folder: &Path) -> Result<(), String> {

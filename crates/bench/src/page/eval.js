@@ -4,7 +4,7 @@
 function span(range) {
   if (range === null) return ABSENT;
   const [least, most] = range;
-  if (most === null) return `above ${least.toFixed(0)}`;
+  if (most === null) return `above ${amount(least)}`;
   if (least === most) return amount(least);
   return least === 0 ? `up to ${amount(most)}` : `${amount(least)}–${amount(most)}`;
 }
@@ -193,7 +193,8 @@ function showEvaluation({ meta, figures }) {
   const measured = first === undefined ? "nothing yet" : first === last ? `${first} UTC` : `${first} to ${last} UTC (starts of runs)`;
   const profilesOf = (all) => [...new Set(all.map((it) => metaOf(it).profile))].join(", ");
   const simulated = runs.filter((it) => substituteOf(it) === "simulated");
-  const profiles = profilesOf(runs.filter((it) => substituteOf(it) !== "simulated"));
+  const others = runs.filter((it) => substituteOf(it) !== "simulated");
+  const memory = `slow memory emulated, profile ${profilesOf(others) || meta.profile}; seed ${meta.seed}`;
   const all = figures.reduce((sum, figure) => sum + figure.runs.length, 0);
   const contents = element("ul", "contents");
   for (const { id, title } of figures) {
@@ -204,7 +205,7 @@ function showEvaluation({ meta, figures }) {
   const main = document.querySelector("main");
   main.append(
     pageHead("timberline eval", emulated, [
-      ["memory", `slow memory emulated, profile ${profiles || meta.profile}; seed ${meta.seed}`],
+      ...(others.length || runs.length === 0 ? [["memory", memory]] : []),
       ...(simulated.length ? [["clusters", `simulated: operations counted, throughput modelled; ${profilesOf(simulated)}`]] : []),
       ["machine", machineOf(meta.machine)],
       ["measured", measured],
