@@ -126,8 +126,8 @@ fn is_fast(name: &str) -> bool {
             | "pexpire" | "pexpireat" | "pexpiretime" | "ping" | "pttl" | "publish" | "quit"
             | "readonly" | "readwrite" | "renamenx" | "reset" | "rpop" | "rpush" | "rpushx"
             | "sadd" | "scard" | "select" | "setnx" | "sismember" | "smismember" | "smove" | "spop"
-            | "srem" | "strlen" | "time" | "touch" | "ttl" | "type" | "unlink" | "unwatch"
-            | "watch" | "zadd" | "zcard" | "zcount" | "zincrby" | "zlexcount" | "zmscore"
+            | "spublish" | "srem" | "strlen" | "time" | "touch" | "ttl" | "type" | "unlink"
+            | "unwatch" | "watch" | "zadd" | "zcard" | "zcount" | "zincrby" | "zlexcount" | "zmscore"
             | "zpopmax" | "zpopmin" | "zrank" | "zrem" | "zrevrank" | "zscore"
     )
 }
