@@ -216,7 +216,7 @@ fn categories() {
 
 #[test]
 fn lists() {
-    compare(include_str!("answers/lists.txt"));
+    compare_all(include_str!("answers/lists.txt"));
 }
 
 #[test]

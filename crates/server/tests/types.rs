@@ -35,7 +35,7 @@ fn command(draws: &mut fastrand::Rng, elements: u64) -> String {
     };
     let scored = |draws: &mut fastrand::Rng| format!("{} {}", draws.u32(0..500), name(draws));
     let (a, b, c) = (key(draws), key(draws), key(draws));
-    match draws.u8(0..40) {
+    match draws.u8(0..52) {
         0..3 => format!("HSET {a} {}", several(draws, &long)),
         3 => format!("HDEL {a} {}", several(draws, &name)),
         4 => format!("HGET {a} {}", name(draws)),
@@ -70,6 +70,16 @@ fn command(draws: &mut fastrand::Rng, elements: u64) -> String {
         36 => format!("EXPIRETIME {a}"),
         37 => format!("TYPE {a}"),
         38 => format!("HLEN {a}"),
+        39..42 => format!("RPUSH {a} {}", several(draws, &name)),
+        42 => format!("LPUSH {a} {}", several(draws, &name)),
+        43 => format!("LRANGE {a} {} -3", draws.u32(0..20)),
+        44 => format!("LPOP {a} {}", draws.u32(1..9)),
+        45 => format!("LINDEX {a} {}", draws.i32(-50..50)),
+        46 => format!("LSET {a} {} {}", draws.i32(-50..50), name(draws)),
+        47 => format!("LINSERT {a} BEFORE {} x", name(draws)),
+        48 => format!("LREM {a} {} {}", draws.i32(-2..2), name(draws)),
+        49 => format!("LTRIM {a} {} -{}", draws.u32(0..9), draws.u32(1..9)),
+        50 => format!("LMOVE {a} {b} LEFT RIGHT"),
         _ => format!("ZREMRANGEBYRANK {a} 0 {}", draws.u32(0..10)),
     }
 }
@@ -257,6 +267,32 @@ fn elements_move_with_their_slots() {
     }
 }
 
+/// Who waits for an element when its slot moves is sent to the other node.
+#[test]
+fn who_waits_for_an_element_goes_with_its_slot() {
+    let servers = pool(1);
+    let folders = [Folder::new(), Folder::new()];
+    let nodes = folders
+        .each_ref()
+        .map(|folder| node(folder, cluster(&servers)));
+    let id = text(&nodes[1].client().says("CLUSTER MYID")).to_string();
+    let (mut waits, mut other) = (nodes[0].client(), nodes[0].client());
+    waits.send(b"BLPOP foo 0\r\n");
+    while !other.says("INFO clients").contains("blocked_clients:1") {
+        thread::sleep(Duration::from_millis(5));
+    }
+    other.ask("RPUSH bar x");
+    let line = format!("CLUSTER MIGRATESLOTS SLOTSRANGE 12182 12182 NODE {id}");
+    assert_eq!(other.says(&line), "+OK\r\n");
+    let moved = format!("-MOVED 12182 {}\r\n", nodes[1].address);
+    assert_eq!(waits.reply(), moved.as_bytes());
+    // It is served by whoever adds an element there.
+    let (mut waits, mut other) = (nodes[1].client(), nodes[1].client());
+    waits.send(b"BLPOP foo 0\r\n");
+    assert_eq!(other.says("RPUSH foo a b"), ":2\r\n");
+    assert_eq!(waits.reply(), b"*2\r\n$3\r\nfoo\r\n$1\r\na\r\n");
+}
+
 fn digits(number: usize) -> usize {
     number.to_string().len()
 }
@@ -303,15 +339,19 @@ fn logs_bring_back_elements() {
         let back = node(&folders[0], cluster(&servers));
         let mut ours = back.client();
         let reads = [
-            "TYPE", "HGETALL", "SMEMBERS", "SCARD", "HLEN", "ZCARD", "GET",
+            "LLEN", "TYPE", "HGETALL", "SMEMBERS", "SCARD", "HLEN", "ZCARD", "GET",
         ];
         for key in 0..KEYS {
             for read in reads {
                 let line = format!("{read} key{key}");
                 assert_eq!(ours.says(&line), theirs.says(&line), "{line}");
             }
-            let line = format!("ZRANGE key{key} 0 -1 WITHSCORES");
-            assert_eq!(ours.says(&line), theirs.says(&line), "{line}");
+            for line in [
+                format!("ZRANGE key{key} 0 -1 WITHSCORES"),
+                format!("LRANGE key{key} 0 -1"),
+            ] {
+                assert_eq!(ours.says(&line), theirs.says(&line), "{line}");
+            }
         }
         back.stop();
     }

@@ -40,13 +40,15 @@ pub(crate) enum Change {
     Map(MapChange),
 }
 
-/// A change of elements of a hash, set or sorted set, of which some are left.
+/// A change of elements of a hash, set, sorted set or list, of which some are left.
 pub(crate) struct MapChange {
     pub kind: Kind,
     pub expires: Option<i64>,
     pub id: u64,
     /// How many there are then.
     pub count: u64,
+    /// What its record has beside that: the place of a list's first element.
+    pub rest: Vec<u8>,
     /// The root before.
     pub map: PagedMap,
     /// Values behind letters and names; `None` removes one.
@@ -205,12 +207,17 @@ impl Change {
 /// The record of a hash, set or sorted set.
 pub(super) fn map_record(change: &MapChange, map: &PagedMap) -> Vec<u8> {
     let (id, count) = (change.id.to_le_bytes(), change.count.to_le_bytes());
-    Entry::encode(change.kind, change.expires, &[&id, &count, map.bytes()])
+    let value = [&id[..], &count, &change.rest, map.bytes()];
+    Entry::encode(change.kind, change.expires, &value)
 }
 
 /// The root of the elements of a key.
 pub(crate) fn map_of(entry: &Entry) -> PagedMap {
-    match entry.value().get(16..) {
+    let before = match entry.kind {
+        Kind::List => 24,
+        _ => 16,
+    };
+    match entry.value().get(before..) {
         Some(root) if !root.is_empty() => PagedMap::of_bytes(root),
         _ => PagedMap::default(),
     }

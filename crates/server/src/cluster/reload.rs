@@ -185,6 +185,7 @@ async fn put_elements(
         expires: entry.expires,
         id,
         count: count as u64,
+        rest: rest_of(entry.kind, &elements[0].0),
         map: PagedMap::default(),
         elements: BTreeMap::new(),
     };
@@ -194,6 +195,15 @@ async fn put_elements(
         .await?;
     pool.accept(changed).await;
     Ok(())
+}
+
+/// What a record has beside its elements' number, whose first name this is.
+fn rest_of(kind: Kind, first: &[u8]) -> Vec<u8> {
+    match (kind, first.get(1..)) {
+        // The place of a list's first element, the other way round.
+        (Kind::List, Some(place)) => place.iter().rev().copied().collect(),
+        _ => Vec::new(),
+    }
 }
 
 /// Elements by their names in the pool: versions, and values of those that are there.

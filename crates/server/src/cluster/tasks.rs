@@ -79,6 +79,8 @@ pub async fn balance(shared: Arc<Shared>) {
 pub(crate) fn moved(shared: &Shared, node: &Node) {
     // The other node may change keys that are watched here.
     shared.keyspace.watches.touch_all();
+    // Who waits for elements of these slots is sent there.
+    shared.keyspace.waiting.wake_all();
     let map = node.map();
     let is_mine = |channel: &[u8]| map.owner(slot_of(channel)) == Some(node.id());
     shared.pubsub.lock().keep_shards(is_mine);

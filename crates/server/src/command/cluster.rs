@@ -20,7 +20,7 @@ const AT_ONCE: usize = 512;
 
 /// Whether a cluster has a command.
 pub(super) fn serves(command: &Command) -> bool {
-    let keys = ["string", "hash", "set", "sorted-set", "generic"];
+    let keys = ["string", "hash", "set", "sorted-set", "list", "generic"];
     let others = ["connection", "transactions", "pubsub", "server", "cluster"];
     keys.contains(&command.group) || others.contains(&command.group)
 }

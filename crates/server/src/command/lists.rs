@@ -275,10 +275,11 @@ pub(super) async fn move_element(
     };
     target.as_mut().unwrap_or(&mut source).push(to, &element);
     let mut changes = call.keyspace().changes();
-    source.write(&mut changes);
+    // In a cluster they take effect one after the other: no element is lost in between.
     if let Some(target) = target {
         target.write(&mut changes);
     }
+    source.write(&mut changes);
     changes.commit().await?;
     Ok(Some(element))
 }

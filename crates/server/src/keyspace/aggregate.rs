@@ -10,6 +10,7 @@ use super::{Entry, Error, Failed, Keyspace, Kind};
 pub(crate) fn letter_of(kind: Kind) -> u8 {
     match kind {
         Kind::SortedSet => b'm',
+        Kind::List => b'l',
         _ => b'f',
     }
 }
@@ -276,6 +277,7 @@ impl Edit<'_> {
             expires: self.expires,
             entry: self.entry.as_ref(),
             count,
+            rest: Vec::new(),
         };
         changes.put_changed(self.key, &changed);
         if any {

@@ -24,7 +24,7 @@ pub struct Changes<'a> {
     pub(super) orphans: bool,
 }
 
-/// A hash, set or sorted set whose elements are changed.
+/// A hash, set, sorted set or list whose elements are changed.
 pub(super) struct Changed<'a> {
     pub kind: Kind,
     pub id: u64,
@@ -33,6 +33,8 @@ pub(super) struct Changed<'a> {
     pub entry: Option<&'a Entry>,
     /// How many elements it has then.
     pub count: u64,
+    /// What its record has beside that.
+    pub rest: Vec<u8>,
 }
 
 impl Keyspace {
@@ -157,6 +159,7 @@ impl Changes<'_> {
                     expires,
                     id: changed.id,
                     count,
+                    rest: changed.rest.clone(),
                     map: changed.entry.map(map_of).unwrap_or_default(),
                     elements,
                 }),

@@ -1,5 +1,5 @@
-//! Elements of hashes, sets, sorted sets and lists, read: in the store behind the id of their key, in the
-//! pool in the map that the key's record leads to.
+//! Elements of hashes, sets, sorted sets and lists, read: in the store behind the id of their key,
+//! in the pool in the map that the key's record leads to.
 //!
 //! Elements have letters, in both. A letter has its elements in the order of their names.
 
@@ -32,6 +32,7 @@ pub struct Elements<'a>(Source<'a>);
 enum Source<'a> {
     Keys(Box<dyn Iterator<Item = Vec<u8>> + Send>),
     Records(Scan),
+    RecordsBack(Scan),
     Pool(Walk<'a>),
 }
 
@@ -84,8 +85,9 @@ impl Keyspace {
         let bounds = &low[..]..&high.max(low.clone())[..];
         Elements(match (values, backwards) {
             (true, false) => Source::Records(self.store.range(bounds)),
-            (_, false) => Source::Keys(self.store.keys(bounds)),
-            (_, true) => Source::Keys(Box::new(self.store.keys(bounds).rev())),
+            (true, true) => Source::RecordsBack(self.store.range(bounds)),
+            (false, false) => Source::Keys(self.store.keys(bounds)),
+            (false, true) => Source::Keys(Box::new(self.store.keys(bounds).rev())),
         })
     }
 }
@@ -95,13 +97,8 @@ impl Elements<'_> {
     pub async fn next(&mut self) -> Result<Option<KeyValue>, Error> {
         Ok(match &mut self.0 {
             Source::Keys(keys) => keys.next().map(|mut it| (it.split_off(NAME), Vec::new())),
-            Source::Records(scan) => match scan.next().await {
-                Some(record) => {
-                    let (mut key, value) = record?;
-                    Some((key.split_off(NAME), value))
-                }
-                None => None,
-            },
+            Source::Records(scan) => scan.next().await.transpose()?.map(named),
+            Source::RecordsBack(scan) => scan.next_back().await.transpose()?.map(named),
             Source::Pool(walk) => walk.next().await?.map(|(mut name, value)| {
                 name.remove(0);
                 (name, value)
@@ -131,7 +128,7 @@ impl Elements<'_> {
             Source::Keys(keys) => {
                 keys.take(elements as usize).for_each(drop);
             }
-            Source::Records(_) => {
+            Source::Records(_) | Source::RecordsBack(_) => {
                 for _ in 0..elements {
                     self.next().await?;
                 }
@@ -145,7 +142,7 @@ impl Elements<'_> {
     pub async fn count(self) -> Result<u64, Error> {
         match self.0 {
             Source::Keys(keys) => Ok(keys.count() as u64),
-            Source::Records(mut scan) => {
+            Source::Records(mut scan) | Source::RecordsBack(mut scan) => {
                 let mut count = 0;
                 while let Some(record) = scan.next().await {
                     record?;
@@ -156,6 +153,11 @@ impl Elements<'_> {
             Source::Pool(walk) => Ok(walk.count().await?),
         }
     }
+}
+
+/// A record of the store, by the name of its element.
+fn named((mut key, value): KeyValue) -> KeyValue {
+    (key.split_off(NAME), value)
 }
 
 /// The key of an element in the store.

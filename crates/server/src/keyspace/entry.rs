@@ -31,7 +31,7 @@ impl Kind {
 const EXPIRES: u8 = 0x80;
 
 /// A key's record, read.
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 pub struct Entry {
     /// What the key is.
     pub kind: Kind,

@@ -7,16 +7,20 @@
 //!   gaps, so an element is found by its index with one read. What is inserted or removed in the
 //!   middle moves the elements on its shorter side.
 //!
-//! A long list is one record again when most of it is trimmed away, and when it was empty.
+//! A long list is one record again when most of it is trimmed away, and when it was empty. In the
+//! pool all lists are as long ones: short ones are in their key's record there anyway.
 
 use std::collections::{BTreeMap, VecDeque};
 use std::ops::{ControlFlow, Range};
 
-use super::changes::Changes;
-use super::{Entry, Error, Failed, Keyspace, Kind, StoreKey, store_key};
+use super::changes::{Changed, Changes};
+use super::elements::Wanted;
+use super::{Entry, Error, Failed, Keyspace, Kind};
 
 /// Bytes of elements, with their lengths, that are kept in the key's record.
 const SMALL: usize = 512;
+/// The letter of elements.
+const ELEMENT: u8 = b'l';
 /// Where the first element of a long list is placed: elements are added on both sides.
 const MIDDLE: u64 = 1 << 63;
 
@@ -50,10 +54,6 @@ enum Form {
     },
 }
 
-fn element_key(id: u64, place: u64) -> StoreKey {
-    store_key(b'l', &[&id.to_be_bytes(), &place.to_be_bytes()])
-}
-
 /// The elements in a key's record.
 fn unpacked(mut bytes: &[u8]) -> VecDeque<Vec<u8>> {
     let mut elements = VecDeque::new();
@@ -73,7 +73,7 @@ impl Keyspace {
 
     fn list_of<'a>(&'a self, key: &'a [u8], entry: Option<Entry>) -> List<'a> {
         let form = match &entry {
-            None => Form::Small(VecDeque::new()),
+            None => self.new_form(VecDeque::new()),
             Some(entry) if entry.id() == 0 => Form::Small(unpacked(entry.rest())),
             Some(entry) => {
                 let first = entry
@@ -96,6 +96,18 @@ impl Keyspace {
         }
     }
 
+    /// A list of these elements that is not there yet.
+    fn new_form(&self, elements: VecDeque<Vec<u8>>) -> Form {
+        match self.pool {
+            None => Form::Small(elements),
+            Some(_) => Form::Large {
+                id: self.new_id(),
+                places: MIDDLE..MIDDLE + elements.len() as u64,
+                changed: (MIDDLE..).zip(elements.into_iter().map(Some)).collect(),
+            },
+        }
+    }
+
     /// Copies a list that has this entry to a key that has that one.
     pub async fn copy_list(
         &self,
@@ -104,6 +116,18 @@ impl Keyspace {
         old: Option<&Entry>,
     ) -> Result<(), Error> {
         let mut changes = self.changes();
+        self.copied(list, to, old, &mut changes).await?;
+        changes.commit().await
+    }
+
+    /// Adds what copies a list to other changes.
+    pub(super) async fn copied(
+        &self,
+        list: Entry,
+        to: &[u8],
+        old: Option<&Entry>,
+        changes: &mut Changes<'_>,
+    ) -> Result<(), Error> {
         if let Some(old) = old {
             changes.remove_entry(to, old);
         }
@@ -111,12 +135,12 @@ impl Keyspace {
         let list = self.list_of(to, Some(list));
         let elements = list.elements(0..list.len()).await?;
         let copy = List {
-            form: Form::Small(elements.into()),
+            form: self.new_form(elements.into()),
             is_changed: true,
             ..self.list_of(to, None)
         };
-        copy.write_expiring(&mut changes, expires);
-        changes.commit().await
+        copy.write_expiring(changes, expires);
+        Ok(())
     }
 }
 
@@ -140,15 +164,17 @@ impl List<'_> {
             _ if index >= self.len() => Ok(None),
             Form::Small(elements) => Ok(elements.get(index).cloned()),
             Form::Large {
-                id,
-                places,
-                changed,
+                places, changed, ..
             } => {
                 let place = places.start + index as u64;
-                if let Some(element) = changed.get(&place) {
-                    return Ok(element.clone());
+                match (changed.get(&place), &self.entry) {
+                    (Some(element), _) => Ok(element.clone()),
+                    (None, Some(entry)) => {
+                        let place = place.to_be_bytes();
+                        self.keyspace.value_of(entry, ELEMENT, &place).await
+                    }
+                    (None, None) => Ok(None),
                 }
-                Ok(self.keyspace.store.get(&element_key(*id, place)).await?)
             }
         }
     }
@@ -161,7 +187,7 @@ impl List<'_> {
         from: Side,
         mut each: impl FnMut(usize, &[u8]) -> ControlFlow<()>,
     ) -> Result<(), Error> {
-        let (id, places) = match &self.form {
+        let places = match &self.form {
             Form::Small(elements) => {
                 let mut indexes = range.start..range.end.min(elements.len());
                 while let Some(index) = match from {
@@ -174,17 +200,21 @@ impl List<'_> {
                 }
                 return Ok(());
             }
-            Form::Large { id, places, .. } => (*id, places.clone()),
+            Form::Large { places, .. } => places.clone(),
         };
-        let at = |index: usize| element_key(id, (places.start + index as u64).min(places.end));
-        let (low, high) = (at(range.start), at(range.end.max(range.start)));
-        let mut scan = self.keyspace.store.range(&low[..]..&high[..]);
-        while let Some(element) = match from {
-            Side::Left => scan.next().await,
-            Side::Right => scan.next_back().await,
-        } {
-            let (key, value) = element?;
-            let place = key.last_chunk().map_or(0, |it| u64::from_be_bytes(*it));
+        let Some(entry) = &self.entry else {
+            return Ok(());
+        };
+        let at = |index: usize| (places.start + index as u64).min(places.end).to_be_bytes();
+        let wanted = Wanted {
+            from: &at(range.start),
+            to: Some(&at(range.end.max(range.start))),
+            backwards: from == Side::Right,
+            values: true,
+        };
+        let mut elements = self.keyspace.range(entry, ELEMENT, wanted);
+        while let Some((place, value)) = elements.next().await? {
+            let place = place.first_chunk().map_or(0, |it| u64::from_be_bytes(*it));
             if each(place.saturating_sub(places.start) as usize, &value).is_break() {
                 break;
             }
@@ -354,7 +384,8 @@ impl List<'_> {
         if kept == len {
             return Ok(());
         }
-        if matches!(self.form, Form::Large { .. }) && kept < len - kept {
+        let is_alone = self.keyspace.pool.is_none();
+        if is_alone && matches!(self.form, Form::Large { .. }) && kept < len - kept {
             // Cheaper to write what stays; the others are removed with their id.
             self.form = Form::Small(self.elements(range).await?.into());
             self.is_changed = true;
@@ -416,7 +447,7 @@ impl List<'_> {
                 } else {
                     let id = self.keyspace.new_id();
                     for (place, element) in (MIDDLE..).zip(&elements) {
-                        changes.batch.put(&element_key(id, place), element);
+                        changes.element(ELEMENT, id, &[&place.to_be_bytes()], Some(element));
                     }
                     rest.extend(MIDDLE.to_le_bytes());
                     id
@@ -428,19 +459,27 @@ impl List<'_> {
                 changed,
             } => {
                 for (place, element) in &changed {
-                    let key = element_key(id, *place);
-                    match element {
-                        Some(element) => changes.batch.put(&key, element),
-                        None => changes.batch.delete(&key),
-                    }
+                    changes.element(ELEMENT, id, &[&place.to_be_bytes()], element.as_deref());
                 }
                 rest.extend(places.start.to_le_bytes());
                 id
             }
         };
+        changes.fill(self.key);
+        if self.keyspace.pool.is_some() {
+            let changed = Changed {
+                kind: Kind::List,
+                id,
+                expires,
+                entry: self.entry.as_ref(),
+                count: len,
+                rest,
+            };
+            changes.put_changed(self.key, &changed);
+            return changes.touch(self.key);
+        }
         let value = [&id.to_le_bytes()[..], &len.to_le_bytes(), &rest];
         changes.put_record(b'a', self.key, &Entry::encode(Kind::List, expires, &value));
-        changes.fill(self.key);
     }
 
     /// Does what was changed.

@@ -28,6 +28,12 @@ impl Keyspace {
         now: i64,
     ) -> Result<(), Error> {
         // Two keys of the pool never lead to the same elements, not even while one is renamed.
+        if self.pool.is_some() && entry.kind == Kind::List {
+            let mut changes = self.changes();
+            self.copied(entry.clone(), to, old, &mut changes).await?;
+            changes.detach_entry(from, entry);
+            return changes.commit().await;
+        }
         if self.pool.is_some() && entry.kind != Kind::String {
             let mut edit = self.copy(entry, to, now).await?;
             edit.detach(from, entry);

@@ -92,6 +92,12 @@ impl Waiting {
         }
     }
 
+    /// All who wait are to look again.
+    pub fn wake_all(&self) {
+        let queues = self.lock();
+        queues.values().flatten().for_each(|it| it.notify_one());
+    }
+
     fn lock(&self) -> MutexGuard<'_, Queues> {
         self.queues.lock().unwrap_or_else(|it| it.into_inner())
     }
