@@ -127,8 +127,8 @@ fn is_fast(name: &str) -> bool {
             | "readonly" | "readwrite" | "renamenx" | "reset" | "rpop" | "rpush" | "rpushx"
             | "sadd" | "scard" | "select" | "setnx" | "sismember" | "smismember" | "smove" | "spop"
             | "spublish" | "srem" | "strlen" | "time" | "touch" | "ttl" | "type" | "unlink"
-            | "unwatch" | "watch" | "zadd" | "zcard" | "zcount" | "zincrby" | "zlexcount" | "zmscore"
-            | "zpopmax" | "zpopmin" | "zrank" | "zrem" | "zrevrank" | "zscore"
+            | "unwatch" | "watch" | "zadd" | "zcard" | "zcount" | "zincrby" | "zlexcount"
+            | "zmscore" | "zpopmax" | "zpopmin" | "zrank" | "zrem" | "zrevrank" | "zscore"
     )
 }
 
