@@ -241,7 +241,7 @@ fn a_figure_of_a_simulated_cluster_says_so() {
             .starts_with("not rebuilt")
     );
     let page = read("eval.html");
-    assert!(page.contains("\"substitute\":\"simulated\"") && !page.contains("(emulated)"));
+    assert!(page.contains("\"substitute\":\"simulated\"") && !page.contains("(emulated)</title>"));
 }
 
 #[test]

@@ -1,8 +1,8 @@
 //! The evaluation: published figures, rebuilt beside the published values.
 //!
-//! A [`Figure`] names its [`Run`]s and the published [`Claim`]s about it. A run is a [`Setting`]: of
-//! maps, of a simulated cluster, of a store, or of the microbenchmark. A [`ResultCache`] keeps its
-//! results under that setting. So figures share runs, and an interrupted evaluation resumes. The
+//! A [`Figure`] names its [`Run`]s and the published [`Claim`]s about it. A run is a [`Setting`]:
+//! of maps, of a simulated cluster, of a store, or of the microbenchmark. A [`ResultCache`] keeps
+//! its results under that setting. So figures share runs, and an interrupted evaluation resumes. The
 //! [`Matrix`] runs the settings without cached results; a [`Summary`] shows the results beside the
 //! published values, as JSON and as one page.
 

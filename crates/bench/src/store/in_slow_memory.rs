@@ -7,7 +7,7 @@ use futures_util::future::try_join_all;
 use serde::{Deserialize, Serialize};
 use timberline_io::Driver;
 use timberline_store::{Options, Store, join};
-use timberline_tier::emulator::{LineCounts, thread_counts};
+use timberline_tier::emulator::{CacheSize, LineCounts, set_thread_cache, thread_counts};
 
 use super::index_memory::{InSlowMemory, SlowMemory};
 use super::{Measured, Outcome, Row, Run, SKEW, Setting, get, measured, one_line, put};
@@ -45,6 +45,8 @@ pub struct IndexSetting {
     pub store: Setting,
     pub memory: SlowMemory,
     pub load: Load,
+    /// Size of the emulated CPU cache, bytes.
+    pub cpu_cache: usize,
 }
 
 /// What was measured of a store that had turns with others.
@@ -77,6 +79,9 @@ pub fn measure_index(
     setting: &IndexSetting,
     is_over: &dyn Fn() -> bool,
 ) -> Result<Vec<InMemory>, String> {
+    let cache = CacheSize::new(setting.cpu_cache).map_err(one_line)?;
+    set_thread_cache(cache);
+    let _reset = Reset;
     let mut all = Vec::new();
     measured(&setting.store, is_over, |run, driver| {
         let kinds = std::slice::from_ref(&setting.memory);
@@ -92,6 +97,15 @@ pub fn measure_index(
         Ok(())
     })?;
     Ok(all)
+}
+
+/// Gives the thread the usual modelled cache back, for whatever is measured next.
+struct Reset;
+
+impl Drop for Reset {
+    fn drop(&mut self) {
+        set_thread_cache(CacheSize::default());
+    }
 }
 
 /// Measures gets from stores whose index is in DRAM, and in each of these kinds of memory, or what
@@ -186,9 +200,11 @@ impl Run<'_> {
         loads: &[Load],
     ) -> Result<Vec<Subject>, String> {
         let setting = self.setting;
+        // A record takes an eighth of a segment at most.
+        let segment = (8 * setting.record_bytes()).next_multiple_of(2 << 20);
         let options = Options {
             cache_bytes: 0,
-            ..setting.options()
+            ..setting.options_with(segment)
         };
         let folder = setting.folder.join("dram");
         let (_, stats) = self.load(driver, &folder, &options)?;
@@ -317,6 +333,7 @@ mod tests {
                 skew: 0.99,
                 writes: 0.5,
             },
+            cpu_cache: 64 << 10,
         };
         let all = measure_index(&setting, &|| false).unwrap();
         let [dram, slow] = &all[..] else {
@@ -325,6 +342,7 @@ mod tests {
         let lines = |it: &InMemory| it.turns[0].iter().map(|it| it.slow_lines).sum::<f64>();
         assert_eq!([dram.turns[0].len(), slow.turns[0].len()], [2, 2]);
         assert_eq!(lines(dram), 0.0);
+        // In the modelled cache there is room for a part of an index of 3000 records.
         assert!(lines(slow) > 0.0, "{slow:?}");
         assert!(
             slow.turns[0]

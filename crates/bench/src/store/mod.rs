@@ -104,9 +104,14 @@ impl Setting {
 
     /// How the store is set up for it.
     pub fn options(&self) -> Options {
-        // Small beside all of the space, of which the segments that are written have a part.
+        self.options_with(16 << 20)
+    }
+
+    /// The same with segments of so many bytes. They should be small beside all of the space, of
+    /// which those that are written and cleaned have a part.
+    fn options_with(&self, segment_bytes: u64) -> Options {
         let options = Options {
-            segment_bytes: 16 << 20,
+            segment_bytes,
             ..Options::default()
         };
         let space = (self.live_bytes() as f64 / FILLED) as u64;

@@ -9,7 +9,7 @@ use crate::store::{IndexSetting, Load, Setting, SlowMemory};
 /// The authors' Aerospike: values of 1.5 kB, keys drawn uniformly, reads alone; fewer records.
 fn setting(scale: &Scale, latency_us: u32) -> IndexSetting {
     let (records, milliseconds, rounds) = match scale.is_quick {
-        true => (10_000, 50, 3),
+        true => (20_000, 50, 3),
         false => (200_000, 400, 7),
     };
     IndexSetting {
@@ -29,6 +29,7 @@ fn setting(scale: &Scale, latency_us: u32) -> IndexSetting {
             skew: 0.0,
             writes: 0.0,
         },
+        cpu_cache: scale.cpu_cache,
     }
 }
 
