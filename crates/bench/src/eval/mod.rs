@@ -2,9 +2,9 @@
 //!
 //! A [`Figure`] names its [`Run`]s and the published [`Claim`]s about it. A run is a [`Setting`]:
 //! of maps, of a simulated cluster, of a store, or of the microbenchmark. A [`ResultCache`] keeps
-//! its results under that setting. So figures share runs, and an interrupted evaluation resumes. The
-//! [`Matrix`] runs the settings without cached results; a [`Summary`] shows the results beside the
-//! published values, as JSON and as one page.
+//! its results under that setting. So figures share runs, and an interrupted evaluation resumes.
+//! The [`Matrix`] runs the settings without cached results; a [`Summary`] shows the results beside
+//! the published values, as JSON and as one page.
 
 mod claim;
 mod figure;
