@@ -10,6 +10,9 @@ use crate::file::{Place, real};
 use crate::queue::Queue;
 use crate::{Driver, File, Mode, Simulation};
 
+/// Threads at most where io_uring is not available.
+const MOST_THREADS: usize = 64;
+
 /// How requests are carried out.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Kind {
@@ -50,10 +53,21 @@ impl Disk {
         match Disk::uring(depth) {
             Ok(disk) => disk,
             Err(error) => {
-                let (mut disk, driver) = Disk::threads(depth.min(64));
+                let (mut disk, driver) = Disk::threads(depth.min(MOST_THREADS));
                 disk.reason = Some(format!("io_uring is not available: {error}").into());
                 (disk, driver)
             }
+        }
+    }
+
+    /// This machine's file systems in this way, or as [`open`](Self::open) where it is `None`.
+    /// Fails where the kernel has no io_uring or forbids it, and for a simulated disk.
+    pub fn open_by(kind: Option<Kind>, depth: usize) -> io::Result<(Disk, Driver)> {
+        match kind {
+            None => Ok(Disk::open(depth)),
+            Some(Kind::Uring) => Disk::uring(depth),
+            Some(Kind::Threads) => Ok(Disk::threads(depth.min(MOST_THREADS))),
+            Some(Kind::Simulated) => Err(io::ErrorKind::Unsupported.into()),
         }
     }
 

@@ -22,6 +22,9 @@ pub struct Faults {
     pub failed_sync: f64,
     /// The request with this number fails, counted from 0 with all others, those of names too.
     pub failed_request: Option<u64>,
+    /// The first request of names from this one on panics, on the thread that asks. It stands for a
+    /// mistake of the program.
+    pub panicking_request: Option<u64>,
     /// From this request on all fail: the power is off.
     pub power_off: Option<u64>,
     /// Bytes that all files can have. More is [`StorageFull`](ErrorKind::StorageFull).
@@ -38,6 +41,7 @@ impl Default for Faults {
             short: 0.0,
             failed_sync: 0.0,
             failed_request: None,
+            panicking_request: None,
             power_off: None,
             capacity: u64::MAX,
             mean_latency_ns: 100_000,
@@ -212,7 +216,7 @@ impl Simulation {
         bytes: &mut [u8],
         offset: u64,
     ) -> io::Result<usize> {
-        let mut state = self.request()?;
+        let mut state = self.any_request()?;
         match action {
             Action::Read => state.read(id, bytes, offset),
             Action::Write => state.write(id, bytes, offset),
@@ -282,8 +286,21 @@ impl Simulation {
         Ok(())
     }
 
-    /// Counts a request, which may be one that fails.
+    /// A request of names, which may be one that panics.
     fn request(&self) -> io::Result<MutexGuard<'_, State>> {
+        let mut state = self.lock();
+        let from = state.faults.panicking_request;
+        if from.is_some_and(|from| from <= state.requests) {
+            state.faults.panicking_request = None;
+            drop(state);
+            panic!("a request panics, as it was told to");
+        }
+        drop(state);
+        self.any_request()
+    }
+
+    /// Counts a request, which may be one that fails.
+    fn any_request(&self) -> io::Result<MutexGuard<'_, State>> {
         let mut state = self.lock();
         let number = state.requests;
         state.requests += 1;

@@ -3,10 +3,13 @@
 use std::ops::Range;
 use std::path::PathBuf;
 
+use timberline_io::SECTOR;
+
 use crate::cleaning::Records;
 use crate::location::{Location, SegmentId};
-use crate::pieces::Descriptor;
-use crate::record::{Kind, bytes_of};
+use crate::pieces::{Descriptor, piece_of};
+use crate::read::read;
+use crate::record::{Kind, Record};
 use crate::segment::START;
 use crate::store::PENDING;
 use crate::{Error, Store};
@@ -18,6 +21,8 @@ pub struct Check {
     pub records: u64,
     /// Damaged places, by file and place in it.
     pub damaged: Vec<Damage>,
+    /// Values in pieces of which some were lost before the store was opened, by key.
+    pub incomplete: Vec<Incomplete>,
 }
 
 /// Bytes of a file in which no whole record is.
@@ -25,11 +30,27 @@ pub struct Check {
 pub struct Damage {
     /// The file.
     pub path: PathBuf,
-    /// Where in the file, in bytes. For a value of which pieces were lost before the store was
-    /// opened, this is the record that names them.
+    /// Where in the file, in bytes.
     pub place: Range<u64>,
-    /// The keys whose values are lost, in order; none if all records there were obsolete.
+    /// The keys whose values are lost, in order. None if all records there were obsolete; or if
+    /// they were pieces of an [`incomplete`](Check::incomplete) value, and nobody can tell any more
+    /// of which.
     pub keys: Vec<Vec<u8>>,
+}
+
+/// A value that is lost since not all of its pieces were found when the store was opened.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct Incomplete {
+    /// The key that has it.
+    pub key: Vec<u8>,
+    /// The file with the key's record, which names the pieces, and is whole.
+    pub path: PathBuf,
+    /// Where in the file the record begins, in bytes.
+    pub offset: u64,
+    /// How many pieces are lost.
+    pub missing: usize,
+    /// How many there were.
+    pub pieces: usize,
 }
 
 impl Store {
@@ -70,33 +91,56 @@ impl Store {
                     costs(&mut found, location, &value.key);
                 }
             }
-            for (_, damage) in &mut found {
+            for (id, damage) in &mut found {
+                let piece = self.lost_piece(*id, damage.place.start).await?;
+                damage.keys.extend(piece);
                 damage.keys.sort_unstable();
                 damage.keys.dedup();
-            }
-        }
-        for value in self.inner.large.all().iter().filter(|it| it.is_damaged()) {
-            // Where the piece was, opening has reported. This is where the record is that names it.
-            if let Some(damage) = self.lost(&value.key) {
-                found.push(damage);
             }
         }
         Ok(Check {
             records: count,
             damaged: found.into_iter().map(|it| it.1).collect(),
+            incomplete: self.incomplete(),
         })
     }
-    /// The record of a key whose value has lost pieces.
-    fn lost(&self, key: &[u8]) -> Option<(SegmentId, Damage)> {
-        let location = self.inner.locate(key)?;
-        let segment = self.inner.log.segment(location.segment())?;
-        let bytes = bytes_of(key.len(), Descriptor::BYTES, location.expires()) as u64;
-        let damage = Damage {
-            path: segment.path.clone(),
-            place: location.offset()..location.offset() + bytes,
-            keys: vec![key.to_vec()],
+
+    /// The key of which a piece was at a damaged place, if opening the store did not find that
+    /// piece, and its name is still there.
+    async fn lost_piece(&self, id: SegmentId, offset: u64) -> Result<Option<Vec<u8>>, Error> {
+        let Some(segment) = self.inner.log.segment(id) else {
+            return Ok(None);
         };
-        Some((segment.id(), damage))
+        let sector = SECTOR as u64;
+        let start = offset / sector * sector;
+        let end = segment.written().next_multiple_of(sector);
+        let bytes = read(&segment, start..(start + 2 * sector).min(end)).await?;
+        let record = bytes.get((offset - start) as usize..);
+        let piece = record.and_then(|it| piece_of(&Record::without_value(it)?));
+        let key = piece.and_then(|(id, number)| {
+            let value = self.inner.large.get(id)?;
+            let is_missing = value.missing().contains(&number);
+            is_missing.then(|| value.key.to_vec())
+        });
+        Ok(key)
+    }
+
+    /// Values of which pieces are lost.
+    fn incomplete(&self) -> Vec<Incomplete> {
+        let mut all: Vec<_> = self.inner.large.all();
+        all.sort_unstable_by(|a, b| a.key.cmp(&b.key));
+        let incomplete = all.iter().filter_map(|value| {
+            let missing = value.missing().len();
+            let location = self.inner.locate(&value.key).filter(|_| missing > 0)?;
+            Some(Incomplete {
+                key: value.key.to_vec(),
+                path: self.inner.log.segment(location.segment())?.path.clone(),
+                offset: location.offset(),
+                missing,
+                pieces: Descriptor::count(value.descriptor()),
+            })
+        });
+        incomplete.collect()
     }
 }
 

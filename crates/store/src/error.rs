@@ -21,11 +21,15 @@ pub enum Error {
     KeyTooLong(usize, usize),
     /// The value has this many bytes, more than this many fit into a segment of this store.
     ValueTooLong(usize, usize),
-    /// All records of the batch together have this many bytes, more than this many fit into a
-    /// segment of this store.
+    /// All records of the batch together have this many bytes, those whose values can be put in
+    /// pieces counted as 24 bytes and their key; more than this many fit into a segment of this
+    /// store.
     BatchTooLong(usize, usize),
     /// A record's bytes on the disk are not those that were written: its file, and where in it.
     Corrupt(PathBuf, u64),
+    /// Pieces of a value were lost before the store was opened: the file with the record that names
+    /// them, and where in it.
+    Incomplete(PathBuf, u64),
     /// The file is none of this store's, or of another version of it; the reason in one line.
     Format(PathBuf, String),
     /// A write or a sync failed before, for this reason. Nobody knows what is on the disk since, so
@@ -63,6 +67,13 @@ impl fmt::Display for Error {
                 write!(
                     f,
                     "{}: the record at byte {offset} is damaged",
+                    path.display()
+                )
+            }
+            Error::Incomplete(path, offset) => {
+                write!(
+                    f,
+                    "{}: pieces of the value are lost whose record is at byte {offset}",
                     path.display()
                 )
             }

@@ -26,8 +26,13 @@ enum Work {
 impl Store {
     /// Moves records from memory to the disk, cleans segments and writes checkpoints, until
     /// [`close`](Self::close) or a write fails. Writers wait for it, so it has to run beside them,
-    /// once for a store.
+    /// once for a store. If it panics, or is dropped before its end, all who wait get
+    /// [`Error::ReadOnly`], as do all writes from then on.
     pub async fn maintain(&self) -> Result<(), Error> {
+        let mut ending = Ending {
+            inner: &self.inner,
+            is_over: false,
+        };
         let others = join(self.inner.clean_all(), self.inner.checkpoint_all());
         let (mut flushes, mut others) = (pin!(self.inner.flush_all()), pin!(others));
         let mut are_others = true;
@@ -40,6 +45,7 @@ impl Store {
         })
         .await?;
         self.inner.write_checkpoint(true).await;
+        ending.is_over = true;
         Ok(())
     }
 
@@ -59,6 +65,28 @@ impl Store {
             state.commit_wanted = true;
             state.changed();
         }
+    }
+}
+
+/// Maintenance, which has to come to its end: otherwise whoever waits for it would wait for ever.
+struct Ending<'a> {
+    inner: &'a Inner,
+    is_over: bool,
+}
+
+impl Drop for Ending<'_> {
+    fn drop(&mut self) {
+        if self.is_over {
+            return;
+        }
+        let reason = match std::thread::panicking() {
+            true => "its maintenance panicked",
+            false => "its maintenance was ended",
+        };
+        let reason = Arc::new(io::Error::other(reason));
+        let mut state = self.inner.log.lock();
+        state.failed.get_or_insert(reason);
+        state.changed();
     }
 }
 

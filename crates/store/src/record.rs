@@ -146,7 +146,21 @@ impl<'a> Record<'a> {
 
     /// The same where the checksum was found to be right before.
     pub fn decode_checked(bytes: &'a [u8]) -> Option<Record<'a>> {
-        let (value, key) = (u32_at(bytes, 4) as usize, key_len(bytes));
+        let (record, rest) = Self::split_value(bytes)?;
+        let value = rest.get(..u32_at(bytes, 4) as usize)?;
+        Some(Record { value, ..record })
+    }
+
+    /// The record that seems to be at the start of these bytes, without its value; it may be
+    /// anything.
+    pub fn without_value(bytes: &'a [u8]) -> Option<Record<'a>> {
+        Self::len_at(bytes)?;
+        Some(Self::split_value(bytes)?.0)
+    }
+
+    /// A record without its value, and what is behind its key.
+    fn split_value(bytes: &'a [u8]) -> Option<(Record<'a>, &'a [u8])> {
+        let key = key_len(bytes);
         let word = u64_at(bytes, 8)?;
         let kind = match word >> 56 {
             1 => Kind::Put,
@@ -161,16 +175,17 @@ impl<'a> Record<'a> {
         };
         let behind = bytes.get(key_at(expires != NEVER)..)?;
         let (key, rest) = behind.split_at_checked(key)?;
-        Some(Record {
+        let record = Record {
             kind,
             sequence: word & ((1 << 56) - 1),
             expires,
             fresh: bytes[18] & FRESH != 0,
             large: bytes[18] & LARGE != 0,
             key,
-            value: rest.get(..value)?,
+            value: &[],
             goes_on: bytes[18] & GOES_ON != 0,
-        })
+        };
+        Some((record, rest))
     }
 
     /// Bytes of the record that seems to be at the start of these; it may be anything. `None` if

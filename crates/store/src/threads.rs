@@ -5,12 +5,10 @@ use std::sync::{Arc, Mutex};
 use std::thread::JoinHandle;
 use std::time::Duration;
 
-use timberline_io::{Disk, Spawned, wait_for, wait_for_beside};
+use timberline_io::{Disk, Driver, Spawned, wait_for, wait_for_beside};
 
 use crate::{Durability, Error, Options, Report, Store};
 
-/// Requests to the disk that are under way at a time.
-const DEPTH: usize = 256;
 /// How often it is looked for what has expired, unless commits have an interval.
 const EVERY: Duration = Duration::from_secs(1);
 
@@ -22,6 +20,9 @@ pub(crate) struct Threads {
 }
 
 impl Store {
+    /// Requests to the disk that are under way at a time, where [`open`](Self::open) chooses.
+    pub const DEPTH: usize = 256;
+
     /// Opens the store in a folder, or makes one there. Loads its checkpoint, and reads the records
     /// that came behind it, or all where there is none; the report says what was found. A folder is
     /// open once at a time, among all processes; a file named `lock` there sees to it.
@@ -34,8 +35,19 @@ impl Store {
     /// [`Error::InUse`] where it is open; an option or a file that can't be; a disk that fails; a
     /// system that gives no threads.
     pub fn open(folder: impl AsRef<Path>, options: Options) -> Result<(Store, Report), Error> {
+        Store::open_threaded(Disk::open(Store::DEPTH), folder, options)
+    }
+
+    /// The same on this disk, which one of the threads drives.
+    ///
+    /// # Errors
+    /// As [`open`](Self::open).
+    pub fn open_threaded(
+        (disk, driver): (Disk, Driver),
+        folder: impl AsRef<Path>,
+        options: Options,
+    ) -> Result<(Store, Report), Error> {
         let durability = options.durability;
-        let (disk, driver) = Disk::open(DEPTH);
         let driver = driver.spawn().map_err(Error::thread)?;
         let (store, report) = wait_for(Store::open_on(&disk, folder.as_ref(), options))?;
         let maintained = store.clone();
@@ -84,8 +96,8 @@ impl Threads {
         let mut thread = self.maintenance.lock().unwrap_or_else(|it| it.into_inner());
         match thread.take().map(JoinHandle::join) {
             Some(Ok(maintained)) => maintained,
-            Some(Err(panic)) => std::panic::resume_unwind(panic),
-            None => self.store.failure().map_or(Ok(()), Err),
+            // The panic was printed, and the store knows of it.
+            Some(Err(_)) | None => self.store.failure().map_or(Ok(()), Err),
         }
     }
 }

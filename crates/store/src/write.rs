@@ -20,15 +20,16 @@ impl Inner {
         entries: &[NewRecord<'_>],
         allowed: impl Fn(&Inner) -> bool,
     ) -> Result<bool, Error> {
-        self.check(entries)?;
+        let longest = self.check(entries)?;
         let options = self.log.options();
-        if !entries.iter().any(|it| is_large(it, options)) {
+        let is_large = |it: &NewRecord| is_large(it, options, longest);
+        if !entries.iter().any(is_large) {
             return self.write_records(entries, allowed).await;
         }
         let mut values = Vec::new();
         for entry in entries {
             let mut value = Pending::new(self);
-            if is_large(entry, options) {
+            if is_large(entry) {
                 value.append_all(entry.key, entry.value).await?;
             }
             values.push(value);
@@ -70,8 +71,8 @@ impl Inner {
         if options.durability == Durability::Each || self.index.is_tiered() {
             return Ok(false);
         }
-        self.check(entries)?;
-        if entries.iter().any(|it| is_large(it, options)) {
+        let longest = self.check(entries)?;
+        if entries.iter().any(|it| is_large(it, options, longest)) {
             return Ok(false);
         }
         let appended = self.try_append(entries, |_| true)?;
@@ -98,7 +99,9 @@ impl Inner {
         }
     }
 
-    fn check(&self, entries: &[NewRecord]) -> Result<(), Error> {
+    /// The longest values that are not put in pieces, so that the records of all fit into a batch;
+    /// or why there can be no such batch.
+    fn check(&self, entries: &[NewRecord]) -> Result<usize, Error> {
         let options = self.log.options();
         let (most, mut all) = (options.largest(), 0);
         for entry in entries {
@@ -106,18 +109,33 @@ impl Inner {
             if entry.value.len() > MAX_VALUE {
                 return Err(Error::ValueTooLong(entry.value.len(), MAX_VALUE));
             }
-            let value = match is_large(entry, options) {
+            let value = match is_large(entry, options, usize::MAX) {
                 true => Descriptor::BYTES,
                 false => entry.value.len(),
             };
             self.check_key(entry.key, value, expires)?;
             all += bytes_of(entry.key.len(), value, expires);
         }
-        if all > most {
-            Err(Error::BatchTooLong(all, most))
-        } else {
-            Ok(())
+        if all <= most {
+            return Ok(usize::MAX);
         }
+        // Lengths, and what it saves if a value is put in pieces.
+        let saved = |it: &NewRecord| {
+            let about = bytes_of(it.key.len(), Descriptor::BYTES, it.expires != NEVER);
+            (it.value.len(), it.bytes().saturating_sub(about))
+        };
+        let others = entries
+            .iter()
+            .filter(|it| !is_large(it, options, usize::MAX));
+        let mut others: Vec<_> = others.map(saved).collect();
+        others.sort_unstable();
+        while let Some((len, saved)) = others.pop().filter(|it| it.1 > 0) {
+            all -= saved;
+            if all <= most {
+                return Ok(len - 1);
+            }
+        }
+        Err(Error::BatchTooLong(all, most))
     }
 
     /// Whether a record with this key and a value of so many bytes can be.

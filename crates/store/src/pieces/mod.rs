@@ -24,7 +24,7 @@ mod table;
 mod writer;
 
 pub(crate) use places::Places;
-pub use reader::ValueReader;
+pub use reader::{Stored, ValueReader};
 pub(crate) use table::{Table, Value};
 pub use writer::ValueWriter;
 pub(crate) use writer::{Pending, is_large};
@@ -32,8 +32,8 @@ pub(crate) use writer::{Pending, is_large};
 use crate::Options;
 use crate::record::{HEADER, Kind, NEVER, Record};
 
-/// The longest value in bytes.
-pub const MAX_VALUE: usize = 64 << 20;
+/// The longest value in bytes: 64 MiB, and some for what a program puts in front of its own values.
+pub const MAX_VALUE: usize = (64 << 20) + (4 << 10);
 
 /// The most bytes of a piece, and of a value that is not in pieces.
 const PIECE: usize = 1 << 20;

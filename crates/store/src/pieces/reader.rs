@@ -25,6 +25,14 @@ pub struct ValueReader {
     passed: u64,
 }
 
+/// A value as the store has it ([`Store::value`]).
+pub enum Stored {
+    /// One in one piece.
+    Whole(Vec<u8>),
+    /// What reads one in pieces.
+    Large(ValueReader),
+}
+
 enum Content {
     Whole(Vec<u8>),
     Pieces(Pieces),
@@ -58,6 +66,24 @@ impl Store {
         while let Some(found) = self.inner.find(key).await? {
             if let Some(reader) = self.reader_of(found, None)? {
                 return Ok(Some(reader));
+            }
+            // It was replaced meanwhile.
+        }
+        Ok(None)
+    }
+
+    /// The value of a key, if it is in one piece; otherwise what reads it. So nobody gets a large
+    /// buffer who did not ask for it.
+    ///
+    /// # Errors
+    /// As [`get`](Self::get).
+    pub async fn value(&self, key: &[u8]) -> Result<Option<Stored>, Error> {
+        while let Some(found) = self.inner.find(key).await? {
+            if !found.location.is_large() {
+                return Ok(Some(Stored::Whole(found.value)));
+            }
+            if let Some(reader) = self.reader_of(found, None)? {
+                return Ok(Some(Stored::Large(reader)));
             }
             // It was replaced meanwhile.
         }
@@ -213,8 +239,9 @@ impl Inner {
         };
         let words = value.words();
         if words.contains(&PENDING) || words.len() < about.count() {
+            let offset = found.location.offset();
             return match segment(found.location) {
-                Some(segment) => Err(damaged(&segment, found.location)),
+                Some(segment) => Err(Error::Incomplete(segment.path.clone(), offset)),
                 None => Ok(None),
             };
         }

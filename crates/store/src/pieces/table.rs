@@ -71,9 +71,13 @@ impl Value {
         words.map(Location::from_word).collect()
     }
 
-    /// Whether a piece is lost.
-    pub fn is_damaged(&self) -> bool {
-        self.lock().contains(&PENDING)
+    /// Numbers of its pieces that are lost.
+    pub fn missing(&self) -> Vec<u32> {
+        let numbered = (0u32..).zip(self.words());
+        numbered
+            .filter(|it| it.1 == PENDING)
+            .map(|it| it.0)
+            .collect()
     }
 
     /// Whether a piece lies there.

@@ -208,8 +208,10 @@ impl Inner {
     }
 }
 
-/// Whether the value of a record lies in pieces.
-pub(crate) fn is_large(entry: &NewRecord, options: &crate::Options) -> bool {
-    let is_long = entry.value.len() > super::PIECE || entry.bytes() > options.largest();
+/// Whether the value of a record is put in pieces, if those are that have more than `longest`
+/// bytes.
+pub(crate) fn is_large(entry: &NewRecord, options: &crate::Options, longest: usize) -> bool {
+    let is_long = entry.value.len() > super::PIECE.min(longest);
+    let is_long = is_long || entry.bytes() > options.largest();
     entry.kind == Kind::Put && entry.large.is_none() && is_long
 }

@@ -111,6 +111,42 @@ fn large_values_are_put_read_and_kept() {
     }
 }
 
+/// More than fits into a record's space: as many of the longest values as it takes are in pieces.
+#[test]
+fn a_batch_of_many_values_takes_effect_at_once() {
+    let (simulation, disk, mut driver) = simulated(15);
+    let options = Options {
+        durability: Durability::Each,
+        ..options()
+    };
+    let of = |nth: u32| value(nth.into(), (nth as usize * 97) % 6000);
+    let keys = |nth: u32| nth.to_be_bytes();
+    driver.block_on(with_store(&disk, options.clone(), async |store| {
+        let mut batch = Batch::new();
+        for nth in 0..120 {
+            batch.put(&keys(nth), &of(nth));
+        }
+        batch.delete(&keys(7));
+        store.write(&batch).await.expect("there is space");
+        assert_eq!(store.len(), 119);
+        // Keys alone can be too many.
+        let mut batch = Batch::new();
+        for nth in 0..1000 {
+            batch.put(&keys(nth), &[1; 30]);
+        }
+        let long = store.write(&batch).await.expect_err("it is too long");
+        let message = "a batch of 56000 bytes: this store's longest are 8192";
+        assert_eq!(long.to_string(), message);
+    }));
+    let (disk, mut driver) = timberline_io::Disk::simulated(&simulation.crash());
+    driver.block_on(with_store(&disk, options, async |store| {
+        for nth in 0..120 {
+            let expected = Some(of(nth)).filter(|_| nth != 7);
+            assert!(get(store, &keys(nth)).await == expected, "{nth}");
+        }
+    }));
+}
+
 #[test]
 fn the_longest_value_is_kept_in_segments_of_any_size() {
     let (_, disk, mut driver) = simulated(2);
@@ -126,7 +162,7 @@ fn the_longest_value_is_kept_in_segments_of_any_size() {
         let mut writer = store.writer(b"key", Expiry::Never);
         writer.write(&longest).await.expect("there is space");
         let long = writer.write(b"x").await.expect_err("it is too long");
-        let message = "a value of 67108865 bytes: this store's longest are 67108864";
+        let message = "a value of 67112961 bytes: this store's longest are 67112960";
         assert_eq!(long.to_string(), message);
         drop(writer);
         let long = store.put(b"key", &vec![0; MAX_VALUE + 1]).await;
