@@ -33,7 +33,7 @@ usage: cargo xtask <command>
 
   test [--all]         the gate: fmt, clippy, tidy, every test, docs
       --all            also all features, the least Rust and aarch64 where toolchains are there, `aarch64`,
-                       `seeded`, the loom models, `answers`, `etcd`, `browser`, `model` and `vm`
+                       `seeded`, the loom models, `answers`, `tls`, `etcd`, `browser`, `model` and `vm`
       --callgrind      also `callgrind`, with a bar
   soak [flags]         every test over many seeds: together, alone, on one core, beside a load, with each SIMD search
       --seeds N        how many, default 10
@@ -66,6 +66,7 @@ usage: cargo xtask <command>
   aarch64              tests of locks, memory and maps on an aarch64 that QEMU emulates (apt fetches it; nothing is installed)
   answers              what the server answers beside what Debian's redis-server does, byte for byte, and to redis-cli,
                        redis-benchmark and a client in Python (apt fetches them; nothing is installed)
+  tls                  the server and `timberline serve` with TLS, which the default build leaves out (needs a C compiler)
   etcd                 compute servers whose leases and partitions Debian's etcd has (apt fetches it; nothing is installed)
   browser              the live view of `bench` in Chromium (apt fetches it; nothing is installed): what it shows, and that it changes
   vm [flag or NAME]    Linux on machines with two kinds of memory, emulated by QEMU (apt fetches it; nothing is installed):
@@ -74,7 +75,7 @@ usage: cargo xtask <command>
       --count          which share of accesses goes to fast memory, by placement, counted by a plugin of QEMU
       --seeded-bugs    only that a program whose arenas aren't bound is found out";
 
-const COMMANDS: &str = "test, soak, seeded, peers, tidy, package, callgrind, model, fuzz, sanitize, aarch64, answers, etcd, browser and vm";
+const COMMANDS: &str = "test, soak, seeded, peers, tidy, package, callgrind, model, fuzz, sanitize, aarch64, answers, tls, etcd, browser and vm";
 /// For commands that take flags only.
 const NO_NAMES: &[&str] = &[];
 
@@ -130,6 +131,7 @@ fn dispatch(args: &[String]) -> Result<(), Failure> {
         "sanitize" => sanitize::run(root, flags),
         "aarch64" => parse(&[]).and_then(|_| aarch64::run(root)),
         "answers" => parse(&[]).and_then(|_| answers::run(root)),
+        "tls" => parse(&[]).and_then(|_| test::tls(root).map_err(Failure::Check)),
         "etcd" => parse(&[]).and_then(|_| etcd::run(root)),
         "browser" => parse(&[]).and_then(|_| browser::run(root)),
         "vm" => vm::run(root, flags),

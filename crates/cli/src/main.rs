@@ -13,6 +13,7 @@ mod eval;
 mod known;
 mod live;
 mod loads;
+mod log;
 mod manual;
 mod measure;
 mod outputs;

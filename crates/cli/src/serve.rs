@@ -8,9 +8,8 @@ use timberline_store::{Error as StoreError, IndexMemory};
 use timberline_tier::topology::Topology;
 use timberline_tree::Art;
 
-use crate::say::tell;
 use crate::tiers::Nodes;
-use crate::{Failure, cluster, tls};
+use crate::{Failure, cluster, log, tls};
 
 /// What `--durability` takes.
 #[derive(Clone, Copy, clap::ValueEnum)]
@@ -83,6 +82,8 @@ pub struct Args {
     max_clients: u32,
     #[command(flatten)]
     tls: tls::Args,
+    #[command(flatten)]
+    log: log::Args,
     #[command(flatten)]
     nodes: Nodes,
     #[command(flatten)]
@@ -162,26 +163,8 @@ pub fn password(path: &Path) -> Result<String, Failure> {
         .ok_or_else(|| said(&"its first line is empty"))
 }
 
-/// Says what opening the store could not read.
-fn report(report: &timberline_store::Report) {
-    for (path, reason) in &report.checkpoints {
-        tell(format_args!("passed over {}: {reason}", path.display()));
-    }
-    for (path, at) in &report.damaged {
-        tell(format_args!(
-            "lost: the record at byte {at} of {} is damaged",
-            path.display()
-        ));
-    }
-    for (path, at) in &report.incomplete {
-        let path = path.display();
-        tell(format_args!(
-            "dropped: the end of {path} from byte {at} on was never complete"
-        ));
-    }
-}
-
 pub fn run(args: &Args) -> Result<(), Failure> {
+    args.log.begin()?;
     timberline_tier::keep_large_blocks_apart();
     let server = Server::open(args.options()?).map_err(|error| match error {
         Error::Listen(..)
@@ -200,10 +183,11 @@ pub fn run(args: &Args) -> Result<(), Failure> {
         .map_err(|error| Failure::Failed(format!("can't catch signals: {error}")))?;
     let disk = server.disk();
     let reason = disk.reason().map_or(String::new(), |it| format!(" ({it})"));
-    tell(format_args!("files by {}{reason}", disk.kind()));
-    report(server.report());
+    args.log
+        .tell(format_args!("files by {}{reason}", disk.kind()));
     if let Some(address) = server.metrics_address() {
-        tell(format_args!("metrics at http://{address}/metrics"));
+        args.log
+            .tell(format_args!("metrics at http://{address}/metrics"));
     }
     let plain = server.addresses().iter().map(ToString::to_string);
     let with_tls = server
@@ -215,8 +199,9 @@ pub fn run(args: &Args) -> Result<(), Failure> {
         Some(name) => format!("node {name}"),
         None => format!("{} keys", server.keys()),
     };
-    tell(format_args!("{what}; ready at {}", addresses.join(" and ")));
+    args.log
+        .tell(format_args!("{what}; ready at {}", addresses.join(" and ")));
     server.run().map_err(Failure::failed)?;
-    tell("stopped; all writes are on the disk");
+    args.log.tell("stopped; all writes are on the disk");
     Ok(())
 }

@@ -144,6 +144,71 @@ fn bad_input_is_refused_in_one_line() {
     assert!(refused(command).contains("--dir"));
 }
 
+/// What a server writes to stderr that serves these commands, and is started with these arguments.
+fn logged(args: &[&str], commands: &str) -> Vec<String> {
+    let scratch = Scratch::new();
+    let mut command = timberline();
+    command.args(["serve", "--listen", "127.0.0.1:0", "--dir"]);
+    command.arg(scratch.path("store")).args(args);
+    let mut child = command.stderr(Stdio::piped()).spawn().unwrap();
+    let mut lines = BufReader::new(child.stderr.take().unwrap()).lines();
+    let mut said = Vec::new();
+    while said
+        .last()
+        .is_none_or(|it: &String| !it.contains("ready at "))
+    {
+        said.push(lines.next().expect("it says where it listens").unwrap());
+    }
+    let ready = said.last().unwrap();
+    let address = ready
+        .split("ready at ")
+        .nth(1)
+        .unwrap()
+        .split('"')
+        .next()
+        .unwrap();
+    let mut stream = TcpStream::connect(address).unwrap();
+    stream.write_all(commands.as_bytes()).unwrap();
+    stream.read_to_end(&mut Vec::new()).unwrap();
+    said.extend(lines.map(Result::unwrap));
+    assert!(child.wait().unwrap().success());
+    said
+}
+
+#[test]
+fn events_are_logged_as_lines_for_people_or_as_json() {
+    // Each command is slow.
+    let commands = "CONFIG SET slowlog-log-slower-than 0\r\nAUTH nobody x\r\nSHUTDOWN\r\n";
+    let lines = logged(&["--log-format", "json", "--log-level", "debug"], commands);
+    let events: Vec<serde_json::Value> = lines
+        .iter()
+        .map(|it| serde_json::from_str(it).expect("every line is an object"))
+        .collect();
+    let named = |message: &str| events.iter().find(|it| it["message"] == message);
+    let slow = named("a command was slow").expect("it is logged");
+    assert_eq!(
+        (&slow["level"], &slow["command"]),
+        (&"info".into(), &"config".into())
+    );
+    assert!(slow["micros"].is_u64() && slow["time"].as_str().unwrap().ends_with('Z'));
+    let refused = named("a user is refused").expect("it is logged");
+    assert_eq!(
+        (&refused["level"], &refused["user"]),
+        (&"warn".into(), &"nobody".into())
+    );
+    for message in [
+        "a connection begins",
+        "the server stops",
+        "a connection ends",
+    ] {
+        assert!(named(message).is_some(), "{message}: {lines:?}");
+    }
+    let lines = logged(&["--log-level", "warn"], commands);
+    let events: Vec<&String> = lines.iter().filter(|it| it.contains("Z ")).collect();
+    assert_eq!(events.len(), 1, "{lines:?}");
+    assert!(events[0].contains(" WARN a user is refused ") && events[0].contains("user=nobody"));
+}
+
 /// `timberline COMMAND FROM TO ARGS`, which succeeds; its output.
 fn copied(command: &str, [from, to]: [&str; 2], args: &[&str]) -> String {
     let mut copy = timberline();

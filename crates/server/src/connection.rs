@@ -9,6 +9,7 @@ use std::task::Poll;
 
 use tokio::io::AsyncWrite;
 use tokio::net::TcpStream;
+use tracing::{debug, warn};
 
 use crate::ahead::Ahead;
 use crate::blocked;
@@ -77,8 +78,11 @@ pub(crate) async fn serve(
         out: Writer::default(),
         accounted: 0,
     };
-    // Why a client went is nobody's business.
-    let _ = connection.run().await;
+    debug!(client = client.address(), "a connection begins");
+    let ended = connection.run().await;
+    connection.stream.end().await;
+    let reason = ended.err().map(|it| it.to_string());
+    debug!(client = client.address(), reason, "a connection ends");
     let session = &mut connection.session;
     end_watches(&shared, session);
     blocked::end(&shared, session);
@@ -125,6 +129,11 @@ impl Connection<'_> {
                 }
             }
             if !self.account() {
+                let client = self.session.client.address();
+                warn!(
+                    client,
+                    "a connection is ended: its buffers take too much memory"
+                );
                 self.out
                     .error("ERR the server's memory for clients is used up");
                 return self.flush().await;
@@ -338,12 +347,17 @@ async fn flush(
     }
     let client = &session.client;
     let mut sent = 0;
-    while sent < out.bytes.len() {
+    while sent < out.bytes.len() || stream.holds_back() {
         let mut woken = pin!(client.woken.notified());
         let rest = &out.bytes[sent..];
         sent += std::future::poll_fn(|context| {
-            if let Poll::Ready(written) = Pin::new(&mut *stream).poll_write(context, rest) {
-                return Poll::Ready(written);
+            let stream = Pin::new(&mut *stream);
+            let done = match rest.is_empty() {
+                true => stream.poll_flush(context).map_ok(|()| 0),
+                false => stream.poll_write(context, rest),
+            };
+            if done.is_ready() {
+                return done;
             }
             // Only an end matters while the client does not read.
             if woken.as_mut().poll(context).is_ready() && client.is_killed() {
@@ -353,7 +367,6 @@ async fn flush(
         })
         .await?;
     }
-    std::future::poll_fn(|context| Pin::new(&mut *stream).poll_flush(context)).await?;
     shared.stats.sent.fetch_add(sent as u64, Relaxed);
     out.bytes.clear();
     if out.bytes.capacity() > 4 * READ {

@@ -21,6 +21,7 @@ mod keyspace;
 mod metrics;
 mod options;
 pub mod resp;
+mod seldom;
 mod server;
 mod session;
 mod shared;
@@ -28,6 +29,7 @@ mod slowlog;
 mod stream;
 #[cfg(feature = "tls")]
 mod tls;
+mod watchman;
 
 pub use cluster::{ClusterOptions, Reloaded, reload};
 pub use options::{Durability, Options, TlsClients, TlsOptions, bytes};

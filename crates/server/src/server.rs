@@ -12,6 +12,7 @@ use timberline_store::{Report, Store};
 use tokio::net::{TcpListener, TcpStream};
 use tokio::sync::mpsc::{UnboundedReceiver, UnboundedSender, unbounded_channel};
 use tokio::task::LocalSet;
+use tracing::warn;
 
 use crate::acl::Users;
 use crate::cluster::{self, About, ClusterOptions, Node, PoolKeys, either};
@@ -19,9 +20,11 @@ use crate::config::Config;
 use crate::connection;
 use crate::keyspace::Keyspace;
 use crate::metrics;
+use crate::seldom::Seldom;
 use crate::shared::Shared;
 use crate::slowlog::Slowlog;
 use crate::stream::Acceptor;
+use crate::watchman::watch;
 use crate::{Durability, Options};
 
 /// The time that a crash of the machine costs by default.
@@ -154,6 +157,7 @@ impl Server {
             ..Default::default()
         };
         let (store, report) = Store::open(&options.dir, store_options)?;
+        tell_losses(&report);
         let pool = match &options.cluster {
             Some(cluster) => Some(wait_for(join(cluster, &options, &store))?),
             None => None,
@@ -305,7 +309,7 @@ async fn lead(
         let serving = metrics::serve(Arc::clone(&shared), TcpListener::from_std(listener)?);
         accepting.push(tokio::task::spawn_local(serving));
     }
-    let ticking = tokio::task::spawn_local(tick(Arc::clone(&shared)));
+    let ticking = tokio::task::spawn_local(watch(Arc::clone(&shared)));
     let reaped = Arc::clone(&shared);
     // A store that takes no writes can't lose elements either: the next start goes on.
     let reaping = tokio::task::spawn_local(async move {
@@ -389,18 +393,18 @@ fn admit(shared: &Arc<Shared>, (socket, tls): Socket) {
 /// Says why a client is not served, unless it expects TLS. A line fits into an empty socket's
 /// buffer.
 fn refuse(mut socket: &StdStream, tls: &Option<Acceptor>, why: &str) {
+    static EVENTS: Seldom = Seldom::new();
+    if let Some(held_back) = EVENTS.pass() {
+        let client = socket
+            .peer_addr()
+            .map_or(String::new(), |it| it.to_string());
+        let reason = why.split_once([':', '.']).map_or(why, |it| it.0);
+        warn!(client, reason, held_back, "a connection is refused");
+    }
     if tls.is_some() {
         return;
     }
     let _ = socket.write(format!("-{why}\r\n").as_bytes());
-}
-
-/// Looks at the memory.
-async fn tick(shared: Arc<Shared>) {
-    loop {
-        shared.measure_memory();
-        tokio::time::sleep(Duration::from_millis(100)).await;
-    }
 }
 
 /// Joins a cluster, whose data the store is the log of.
@@ -429,6 +433,21 @@ async fn join(
         )));
     }
     Ok(PoolKeys::open(node, store, cluster.logs).await?)
+}
+
+/// Tells what opening the store could not read.
+fn tell_losses(report: &Report) {
+    for (path, reason) in &report.checkpoints {
+        warn!("passed over {}: {reason}", path.display());
+    }
+    for (path, at) in &report.damaged {
+        let path = path.display();
+        warn!("lost: the record at byte {at} of {path} is damaged");
+    }
+    for (path, at) in &report.incomplete {
+        let path = path.display();
+        warn!("dropped: the end of {path} from byte {at} on was never complete");
+    }
 }
 
 /// The default user, and those of the file of users.

@@ -7,6 +7,7 @@ use std::sync::{Arc, Mutex, MutexGuard};
 use std::time::{Instant, SystemTime, UNIX_EPOCH};
 
 use tokio::sync::Notify;
+use tracing::info;
 
 use crate::acl::Users;
 use crate::channels::Channels;
@@ -177,6 +178,9 @@ impl Shared {
 
     /// Ends all connections, after their commands under way, and the server with them.
     pub fn shutdown(&self) {
+        if !self.stop.is_stopped() {
+            info!(clients = self.client_count(), "the server stops");
+        }
         self.stop.stop();
         for client in self.clients() {
             client.kill();

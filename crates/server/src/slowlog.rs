@@ -5,7 +5,10 @@ use std::sync::atomic::{AtomicI64, AtomicUsize, Ordering::Relaxed};
 use std::sync::{Mutex, MutexGuard};
 use std::time::Instant;
 
+use tracing::info;
+
 use crate::command::Call;
+use crate::seldom::Seldom;
 use crate::session::Session;
 
 /// Arguments of an entry, and bytes of each, that are kept. Redis' limits.
@@ -65,6 +68,12 @@ impl Slowlog {
         let slower_than = self.slower_than.load(Relaxed);
         if slower_than < 0 || i64::try_from(micros).is_ok_and(|it| it < slower_than) {
             return Some(now);
+        }
+        static EVENTS: Seldom = Seldom::new();
+        if let Some(held_back) = EVENTS.pass() {
+            // Not its arguments: they are data.
+            let (command, client) = (call.command.name, call.session.client.address());
+            info!(command, micros, client, held_back, "a command was slow");
         }
         let args = call.args.iter().take(MAX_ARGS);
         let args = args

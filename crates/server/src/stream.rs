@@ -13,10 +13,10 @@ pub(crate) use crate::tls::Acceptor;
 #[cfg(feature = "tls")]
 use crate::tls::Secured;
 
-/// Begins TLS with clients: in a build without TLS there is none.
+/// Begins TLS with clients: in a build without TLS none is made.
 #[cfg(not(feature = "tls"))]
 #[derive(Clone)]
-pub(crate) enum Acceptor {}
+pub(crate) struct Acceptor;
 
 #[cfg(not(feature = "tls"))]
 impl Acceptor {
@@ -47,7 +47,10 @@ impl Stream {
         match tls {
             None => Ok(Stream::Plain(socket)),
             #[cfg(not(feature = "tls"))]
-            Some(none) => match (none, client) {},
+            Some(Acceptor) => {
+                let _ = client;
+                Err(io::ErrorKind::Unsupported.into())
+            }
             #[cfg(feature = "tls")]
             Some(tls) => tls.accept(socket, client).await.map(Stream::Secured),
         }
@@ -84,6 +87,28 @@ impl Stream {
             })
         });
         read.await
+    }
+
+    /// Whether bytes that it has taken are not all written to the socket.
+    pub fn holds_back(&self) -> bool {
+        match self {
+            Stream::Plain(_) => false,
+            #[cfg(feature = "tls")]
+            Stream::Secured(secured) => secured.get_ref().1.wants_write(),
+        }
+    }
+
+    /// Tells the client that nothing follows, where the protocol has a word for it.
+    pub async fn end(&mut self) {
+        #[cfg(feature = "tls")]
+        if let Stream::Secured(secured) = self {
+            // A client that does not read is not waited for.
+            let told = |context: &mut Context<'_>| {
+                let _ = Pin::new(&mut *secured).poll_shutdown(context);
+                Poll::Ready(())
+            };
+            std::future::poll_fn(told).await;
+        }
     }
 
     /// Bytes of memory that it takes at most.
@@ -125,7 +150,7 @@ impl AsyncWrite for Stream {
 
     fn poll_flush(self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<io::Result<()>> {
         match self.get_mut() {
-            Stream::Plain(_) => Poll::Ready(Ok(())),
+            Stream::Plain(socket) => Pin::new(socket).poll_flush(context),
             #[cfg(feature = "tls")]
             Stream::Secured(secured) => Pin::new(secured).poll_flush(context),
         }

@@ -6,6 +6,7 @@
 //! | `bus.rs` | messages for subscribers of other nodes |
 //! | `slot.rs` | slots of keys, and the places of slots in the tree |
 //! | `map.rs` | who has which slots; who is to give some away |
+//! | `news.rs` | what changed in the map, for the log |
 //! | `node.rs` | this server as one that has slots |
 //! | `keys.rs` | keys in the pool |
 //! | `log.rs` | what a node changed, in its store |
@@ -16,6 +17,7 @@ mod bus;
 mod keys;
 mod log;
 mod map;
+mod news;
 mod node;
 mod reload;
 mod slot;

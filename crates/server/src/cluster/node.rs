@@ -17,7 +17,7 @@ use tokio::sync::RwLockReadGuard;
 use super::keys::COUNT_BITS;
 use super::map::Map;
 use super::slot::{Places, SLOTS, places_of};
-use super::{ClusterOptions, either};
+use super::{ClusterOptions, either, news};
 use crate::shared::Stop;
 
 /// How long a command waits for a slot that nobody has.
@@ -206,6 +206,7 @@ impl Node {
         if nodes || !map.ranges().into_iter().all(is_known) {
             map = Map::of(self.member(), self.member().contacts().await?);
         }
+        news::tell(&before, &map, self.id());
         *self.map.write().unwrap_or_else(PoisonError::into_inner) = Arc::new(map);
         Ok(())
     }

@@ -2,10 +2,13 @@
 
 use std::sync::Arc;
 
+use tracing::warn;
+
 use super::categories::{Categories, NAMES, SUBCOMMANDS, of};
 use super::{Call, Command, Done, Failure, TABLE, decimal, find};
 use crate::acl::{Account, DEFAULT, Denied, Entry, Reason};
 use crate::resp::Args;
+use crate::seldom::Seldom;
 use crate::session::Session;
 use crate::shared::{Shared, millis_since_1970};
 
@@ -75,6 +78,17 @@ pub(super) fn log(
     object: Vec<u8>,
     user: &[u8],
 ) {
+    static EVENTS: Seldom = Seldom::new();
+    if let Some(held_back) = EVENTS.pass() {
+        let (client, user) = (session.client.address(), String::from_utf8_lossy(user));
+        warn!(
+            client,
+            user = &*user,
+            reason = reason.word(),
+            held_back,
+            "a user is refused"
+        );
+    }
     let now = millis_since_1970();
     shared.users.log.add(Entry {
         reason,

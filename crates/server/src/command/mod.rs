@@ -30,9 +30,11 @@ use std::ops::Range;
 use std::pin::Pin;
 
 use smallvec::SmallVec;
+use tracing::error;
 
 use crate::keyspace::{Keyspace, Locks};
 use crate::resp::{Args, Writer};
+use crate::seldom::Seldom;
 use crate::session::Session;
 use crate::shared::Shared;
 
@@ -194,10 +196,22 @@ pub(crate) async fn run(mut call: Call<'_>) {
         call.session.wrote = true;
     }
     if let Err(failure) = done {
+        tell(&failure, call.command);
         call.out.bytes.truncate(start);
         call.out.error(&failure.text());
     }
     call.session.clock = call.shared.slowlog.note(began, &call);
+}
+
+/// Tells of a command that the store, or a memory server, failed.
+fn tell(failure: &Failure, command: &Command) {
+    static EVENTS: Seldom = Seldom::new();
+    if let Failure::Store(error) = failure
+        && let Some(held_back) = EVENTS.pass()
+    {
+        let (reason, command) = (error.to_string(), command.name);
+        error!(command, reason, held_back, "a command failed");
+    }
 }
 
 /// The locks of a command that has one key, if nobody holds them.
