@@ -7,7 +7,7 @@ use timberline_io::{Disk, Driver};
 use timberline_store::{Check, Error, Options, Report, Store, join};
 
 use crate::Failure;
-use crate::say::{one_line, say};
+use crate::say::{say, shown};
 
 #[derive(clap::Args)]
 #[command(
@@ -41,9 +41,13 @@ pub fn run(args: &Args) -> Result<(), Failure> {
         true => say(format_args!("{:#}", as_json(&report, &check)))?,
         false => print(&report, &check)?,
     }
-    match check.damaged.len() {
-        0 => Ok(()),
-        places => Err(Failure::Failed(format!("damaged places: {places}"))),
+    let (places, values) = (check.damaged.len(), check.incomplete.len());
+    match (places, values) {
+        (0, 0) => Ok(()),
+        (_, 0) => Err(Failure::Failed(format!("damaged places: {places}"))),
+        _ => Err(Failure::Failed(format!(
+            "damaged places: {places}; values that lack pieces: {values}"
+        ))),
     }
 }
 
@@ -80,7 +84,8 @@ fn print(report: &Report, check: &Check) -> Result<(), Failure> {
         let keys = damage.keys.iter().take(SHOWN).map(|key| shown(key));
         let keys = keys.collect::<Vec<_>>().join(", ");
         let lost = match damage.keys.len() {
-            0 => "no value is lost".to_owned(),
+            0 if check.incomplete.is_empty() => "no value is lost".to_owned(),
+            0 => "nothing is lost there but what is listed below".to_owned(),
             all @ 1..=SHOWN => format!("values lost: {all} ({keys})"),
             all => format!("values lost: {all} ({keys}, …)"),
         };
@@ -89,12 +94,18 @@ fn print(report: &Report, check: &Check) -> Result<(), Failure> {
             place.start, place.end
         ))?;
     }
+    for value in &check.incomplete {
+        say(format_args!(
+            "{}: the record at byte {} is whole, but {} of the {} pieces of its value are gone; \
+             values lost: 1 ({})",
+            value.path.display(),
+            value.offset,
+            value.missing,
+            value.pieces,
+            shown(&value.key)
+        ))?;
+    }
     Ok(())
-}
-
-/// A key as text, in quotes.
-fn shown(key: &[u8]) -> String {
-    format!("\"{}\"", one_line(&key.escape_ascii().to_string()))
 }
 
 fn as_json(report: &Report, check: &Check) -> serde_json::Value {
@@ -102,6 +113,12 @@ fn as_json(report: &Report, check: &Check) -> serde_json::Value {
         json!({
             "file": damage.path, "from": damage.place.start, "to": damage.place.end,
             "lost_keys": damage.keys.iter().map(|key| shown(key)).collect::<Vec<_>>(),
+        })
+    });
+    let incomplete = check.incomplete.iter().map(|value| {
+        json!({
+            "file": value.path, "byte": value.offset, "lost_key": shown(&value.key),
+            "missing_pieces": value.missing, "pieces": value.pieces,
         })
     });
     let places = |list: &[(PathBuf, u64)]| -> Vec<serde_json::Value> {
@@ -113,6 +130,7 @@ fn as_json(report: &Report, check: &Check) -> serde_json::Value {
     let passed_over = checkpoints.map(|(path, why)| json!({ "file": path, "reason": why }));
     json!({
         "keys": report.keys, "records": check.records, "damaged": damaged.collect::<Vec<_>>(),
+        "values_that_lack_pieces": incomplete.collect::<Vec<_>>(),
         "incomplete": places(&report.incomplete),
         "checkpoints_passed_over": passed_over.collect::<Vec<_>>(),
     })

@@ -9,6 +9,7 @@ mod bars;
 mod bench;
 mod check;
 mod cluster;
+mod disk;
 mod eval;
 mod known;
 mod live;

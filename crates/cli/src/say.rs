@@ -40,3 +40,8 @@ pub fn one_line(text: &str) -> String {
     };
     text.chars().map(escaped).collect()
 }
+
+/// A key as text, in quotes.
+pub fn shown(key: &[u8]) -> String {
+    format!("\"{}\"", key.escape_ascii())
+}

@@ -8,6 +8,7 @@ use timberline_store::{Error as StoreError, IndexMemory};
 use timberline_tier::topology::Topology;
 use timberline_tree::Art;
 
+use crate::disk::{self, Files};
 use crate::tiers::Nodes;
 use crate::{Failure, cluster, log, tls};
 
@@ -39,6 +40,10 @@ pub struct Args {
     /// Folder of the store; it is made if it is not there
     #[arg(long, value_name = "FOLDER")]
     dir: PathBuf,
+    /// How files are read and written: by io_uring where it is allowed, otherwise by threads,
+    /// unless it is said
+    #[arg(long, value_enum, value_name = "HOW")]
+    disk: Option<Files>,
     /// Folder for copies of the store, which `timberline backup ADDRESS:PORT NAME` has made there
     #[arg(long, value_name = "FOLDER")]
     backups: Option<PathBuf>,
@@ -101,6 +106,7 @@ impl Args {
         options.listen.clone_from(&self.listen);
         options.tls = self.tls.options(&mut options.listen)?;
         options.metrics = self.metrics;
+        options.disk = disk::kind(self.disk);
         options.backups.clone_from(&self.backups);
         options.memory = self.memory;
         match self.index_fast_memory {
@@ -167,6 +173,7 @@ pub fn run(args: &Args) -> Result<(), Failure> {
     args.log.begin()?;
     timberline_tier::keep_large_blocks_apart();
     let server = Server::open(args.options()?).map_err(|error| match error {
+        Error::Disk(error) => disk::refused(&error),
         Error::Listen(..)
         | Error::Cluster(_)
         | Error::OtherData(_)

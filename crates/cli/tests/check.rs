@@ -81,6 +81,66 @@ fn a_store_without_damage_passes_and_a_damaged_one_is_reported() {
     assert!(damaged["from"].as_u64() <= Some(20_000) && damaged["to"].as_u64() > Some(20_000));
 }
 
+/// Without a checkpoint, opening the store misses the piece; with one, it is known where it was.
+#[test]
+fn a_damaged_piece_is_reported_with_its_place_and_the_record_that_names_it() {
+    let scratch = Scratch::new();
+    let folder = scratch.path("store");
+    let (disk, mut driver) = Disk::threads(2);
+    driver.block_on(async {
+        let options = Options {
+            segment_bytes: 64 << 10,
+            ..Options::default()
+        };
+        let (store, _) = Store::open_on(&disk, &folder, options).await.unwrap();
+        let work = async {
+            for key in [&b"big"[..], b"2", b"3", b"4"] {
+                store.put(key, &[8; 3 * 8152]).await.unwrap();
+            }
+            store.close();
+        };
+        join(work, store.maintain()).await.1.unwrap();
+    });
+    let file = folder.join("000000.segment");
+    let mut bytes = std::fs::read(&file).unwrap();
+    bytes[20_000] ^= 1;
+    std::fs::write(&file, &bytes).unwrap();
+
+    let output = check(&folder, &[]).output().unwrap();
+    assert_eq!(stderr(&output), "error: damaged places: 1\n");
+    let place = format!(
+        "{}: bytes 12288 to 20480 are damaged; values lost: 1 (\"big\")\n",
+        file.display()
+    );
+    let text = stdout(&output);
+    assert!(text.ends_with(&place), "{text}");
+
+    let checkpoint = std::fs::read_dir(&folder).unwrap();
+    let checkpoint = checkpoint.map(|it| it.unwrap().path());
+    for path in checkpoint.filter(|it| it.extension().is_some_and(|it| it == "checkpoint")) {
+        std::fs::remove_file(path).unwrap();
+    }
+    let output = check(&folder, &[]).output().unwrap();
+    assert_eq!(output.status.code(), Some(1));
+    let all = "error: damaged places: 1; values that lack pieces: 1\n";
+    assert_eq!(stderr(&output), all);
+    let record = format!(
+        "{}: the record at byte 28672 is whole, but 1 of the 3 pieces of its value are gone; \
+         values lost: 1 (\"big\")\n",
+        file.display()
+    );
+    let text = stdout(&output);
+    assert!(text.ends_with(&(place + &record)), "{text}");
+    let output = check(&folder, &["--json"]).output().unwrap();
+    let json: Value = serde_json::from_str(&stdout(&output)).unwrap();
+    let lacking = &json["values_that_lack_pieces"][0];
+    assert_eq!(lacking["byte"], 28672);
+    assert_eq!(
+        (&lacking["missing_pieces"], &lacking["pieces"]),
+        (&1.into(), &3.into())
+    );
+}
+
 #[test]
 fn what_is_no_store_is_left_alone() {
     let scratch = Scratch::new();

@@ -3,7 +3,8 @@
 mod command;
 mod scratch;
 
-use std::io::{BufRead, BufReader, Read, Write};
+use std::fs::File;
+use std::io::{BufRead, BufReader, Read, Seek, SeekFrom, Write};
 use std::net::TcpStream;
 use std::path::Path;
 use std::process::{Child, Stdio};
@@ -15,6 +16,8 @@ use scratch::Scratch;
 struct Serving {
     child: Child,
     address: String,
+    /// Lines in front of the one that says where it listens.
+    said: Vec<String>,
 }
 
 impl Serving {
@@ -37,12 +40,21 @@ impl Serving {
             .args(args);
         let mut child = command.stderr(Stdio::piped()).spawn().unwrap();
         let lines = BufReader::new(child.stderr.take().unwrap()).lines();
-        let mut ready = lines
-            .map(|it| it.unwrap())
-            .filter(|it| it.contains("ready at "));
-        let ready = ready.next().expect("it says where it listens");
+        let mut lines = lines.map(|it| it.unwrap());
+        let mut said = Vec::new();
+        let ready = loop {
+            let line = lines.next().expect("it says where it listens");
+            if line.contains("ready at ") {
+                break line;
+            }
+            said.push(line);
+        };
         let address = ready.rsplit(' ').next().unwrap().into();
-        Serving { child, address }
+        Serving {
+            child,
+            address,
+            said,
+        }
     }
 
     /// Sends commands, and returns all replies until the server closes the connection.
@@ -71,6 +83,168 @@ fn a_server_keeps_what_it_acknowledged() {
     assert!(server.child.wait().unwrap().success());
     let server = Serving::new(&dir);
     assert_eq!(server.ask("GET key\r\nQUIT\r\n"), "$5\r\nvalue\r\n+OK\r\n");
+}
+
+/// The value is in 9 pieces of 1 MiB. Without the checkpoint, the server reads all records, and
+/// misses the damaged one.
+#[test]
+fn a_server_says_which_value_lacks_pieces() {
+    let scratch = Scratch::new();
+    let dir = scratch.path("store");
+    let mut server = Serving::new(&dir);
+    let value = "x".repeat(9 << 20);
+    let set = |key: &str| {
+        let (key_len, len) = (key.len(), value.len());
+        format!("*3\r\n$3\r\nSET\r\n${key_len}\r\n{key}\r\n${len}\r\n{value}\r\n")
+    };
+    let sets = ["big\n", "2", "3", "4", "5", "6", "7", "8"]
+        .map(set)
+        .concat();
+    let replies = server.ask(&format!("{sets}SHUTDOWN\r\n"));
+    assert_eq!(replies, "+OK\r\n".repeat(8));
+    assert!(server.child.wait().unwrap().success());
+    for file in std::fs::read_dir(&dir).unwrap() {
+        let path = file.unwrap().path();
+        if path.extension().is_some_and(|it| it == "checkpoint") {
+            std::fs::remove_file(path).unwrap();
+        }
+    }
+    let mut segment = File::options()
+        .write(true)
+        .open(dir.join("000000.segment"))
+        .unwrap();
+    segment.seek(SeekFrom::Start(3 << 20)).unwrap();
+    segment.write_all(b"y").unwrap();
+    let mut server = Serving::new(&dir);
+    let lost = "lost: the value of \"big\\n\", of which pieces are gone";
+    assert!(server.said.iter().any(|it| it == lost), "{:?}", server.said);
+    let replies = server.ask("STRLEN 2\r\nGET \"big\\n\"\r\nDEL \"big\\n\"\r\nSHUTDOWN\r\n");
+    let lost = "pieces of the value are lost whose record is at byte 9441720";
+    assert!(replies.starts_with(":9437184\r\n-"), "{replies}");
+    assert!(replies.contains(lost), "{replies}");
+    assert!(replies.ends_with("\r\n:1\r\n"), "{replies}");
+    assert!(server.child.wait().unwrap().success());
+    let mut check = timberline();
+    let output = check.arg("check").arg(&dir).output().unwrap();
+    assert_eq!(output.status.code(), Some(1));
+    assert_eq!(stderr(&output), "error: damaged places: 1\n");
+    // It was deleted since.
+    assert!(
+        stdout(&output).contains("no value is lost"),
+        "{}",
+        stdout(&output)
+    );
+}
+
+/// Bytes of memory that a process has.
+#[cfg(target_os = "linux")]
+fn resident(process: u32) -> u64 {
+    let statm = std::fs::read_to_string(format!("/proc/{process}/statm")).unwrap();
+    let pages: u64 = statm.split(' ').nth(1).unwrap().parse().unwrap();
+    pages * 4096
+}
+
+/// Clients write and read values of 40 MB; some are refused.
+#[cfg(target_os = "linux")]
+#[test]
+fn long_values_keep_within_the_memory() {
+    use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::Relaxed};
+
+    const LIMIT: u64 = 512 << 20;
+    const LEN: usize = 40_000_000;
+    let scratch = Scratch::new();
+    let server = Serving::with(&scratch.path("store"), &["--memory", "512MB"]);
+    let (is_over, peak) = (AtomicBool::new(false), AtomicU64::new(0));
+    let (answered, refused) = (AtomicU64::new(0), AtomicU64::new(0));
+    std::thread::scope(|scope| {
+        scope.spawn(|| {
+            while !is_over.load(Relaxed) {
+                peak.fetch_max(resident(server.child.id()), Relaxed);
+                std::thread::sleep(std::time::Duration::from_millis(1));
+            }
+        });
+        let clients: Vec<_> = (0..6u8)
+            .map(|nth| {
+                let (server, answered, refused) = (&server, &answered, &refused);
+                scope.spawn(move || {
+                    let value = vec![b'a' + nth; LEN];
+                    let head = format!("*3\r\n$3\r\nSET\r\n$1\r\n{nth}\r\n${LEN}\r\n");
+                    let set = [head.as_bytes(), &value, b"\r\n"].concat();
+                    let append = format!("APPEND {nth} x\r\nGETRANGE {nth} -10 -1\r\n");
+                    let get = format!("GET {nth}\r\n");
+                    for round in 0..12 {
+                        let Ok(mut stream) = TcpStream::connect(&server.address) else {
+                            continue;
+                        };
+                        let request = match round % 3 {
+                            0 => &set[..],
+                            1 => append.as_bytes(),
+                            _ => get.as_bytes(),
+                        };
+                        // A client that wants too much is disconnected, or gets an error.
+                        let mut replies = Vec::new();
+                        let asked = stream.write_all(request).and_then(|()| {
+                            stream.write_all(b"QUIT\r\n")?;
+                            stream.read_to_end(&mut replies)
+                        });
+                        let is_refused = asked.is_err()
+                            || replies.starts_with(b"-")
+                            || replies.starts_with(b"$-1");
+                        let count = if is_refused { refused } else { answered };
+                        count.fetch_add(1, Relaxed);
+                    }
+                })
+            })
+            .collect();
+        for client in clients {
+            client.join().unwrap();
+        }
+        is_over.store(true, Relaxed);
+    });
+    let (peak, answered) = (peak.into_inner(), answered.into_inner());
+    println!("{peak} bytes, {answered} answered, {refused:?} refused");
+    assert!(peak <= LIMIT, "{peak} bytes");
+    assert!(answered > 0);
+    assert_eq!(server.ask("PING\r\nQUIT\r\n"), "+PONG\r\n+OK\r\n");
+}
+
+#[test]
+fn the_disk_is_the_one_that_was_asked_for() {
+    let scratch = Scratch::new();
+    let threads = Serving::with(&scratch.path("a"), &["--disk", "threads"]);
+    assert!(
+        threads.said.iter().any(|it| it == "files by threads"),
+        "{:?}",
+        threads.said
+    );
+    assert_eq!(
+        threads.ask("SET key value\r\nGET key\r\nQUIT\r\n"),
+        "+OK\r\n$5\r\nvalue\r\n+OK\r\n"
+    );
+    // The choice, where nothing is said.
+    let chosen = Serving::new(&scratch.path("b"));
+    let line = chosen.said.iter().find(|it| it.starts_with("files by "));
+    let line = line.expect("it says so");
+    if line == "files by io_uring" {
+        let ring = Serving::with(&scratch.path("c"), &["--disk", "uring"]);
+        assert!(ring.said.contains(line), "{:?}", ring.said);
+    } else {
+        let mut command = timberline();
+        command.args([
+            "serve",
+            "--listen",
+            "127.0.0.1:0",
+            "--disk",
+            "uring",
+            "--dir",
+        ]);
+        command.arg(scratch.path("c"));
+        let refused = refused(command);
+        assert!(
+            refused.contains("--disk uring: io_uring is not available"),
+            "{refused}"
+        );
+    }
 }
 
 #[test]

@@ -1,10 +1,11 @@
 //! Settings that `CONFIG` shows and changes, under Redis' names.
 
-use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering::Relaxed};
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering::Relaxed};
 use std::sync::{Arc, RwLock};
 
 use crate::Options;
 use crate::acl::Users;
+use crate::memory::Memory;
 use crate::resp::Limits;
 use crate::slowlog::Slowlog;
 
@@ -18,7 +19,7 @@ pub(crate) struct Config {
     protected: AtomicBool,
     pub max_clients: AtomicUsize,
     /// Bytes of memory for all of the process.
-    pub memory: AtomicU64,
+    pub memory: std::sync::Arc<Memory>,
     /// Bytes of one argument.
     max_bulk: AtomicUsize,
     /// Bytes that a client may send before they make a command.
@@ -27,13 +28,18 @@ pub(crate) struct Config {
 }
 
 impl Config {
-    pub fn new(options: Options, users: Users, slowlog: Arc<Slowlog>) -> Config {
+    pub fn new(
+        options: Options,
+        users: Users,
+        memory: Arc<Memory>,
+        slowlog: Arc<Slowlog>,
+    ) -> Config {
         Config {
             password: RwLock::new(options.password.clone()),
             users: Arc::new(users),
             protected: AtomicBool::new(options.protected),
             max_clients: AtomicUsize::new(options.max_clients),
-            memory: AtomicU64::new(options.memory),
+            memory,
             max_bulk: AtomicUsize::new(512 << 20),
             max_query: AtomicUsize::new(1 << 30),
             options,
@@ -65,7 +71,7 @@ impl Config {
     /// Bytes that a client may send before they make a command: by default a quarter of the
     /// memory, as one client is not to take all of it.
     pub fn max_query(&self) -> usize {
-        let memory = usize::try_from(self.memory.load(Relaxed)).unwrap_or(usize::MAX);
+        let memory = usize::try_from(self.memory.limit.load(Relaxed)).unwrap_or(usize::MAX);
         self.max_query.load(Relaxed).min(memory / 4)
     }
 
@@ -95,7 +101,7 @@ impl Config {
             ("dir", options.dir.display().to_string()),
             ("io-threads", options.threads.to_string()),
             ("maxclients", self.max_clients.load(Relaxed).to_string()),
-            ("maxmemory", self.memory.load(Relaxed).to_string()),
+            ("maxmemory", self.memory.limit.load(Relaxed).to_string()),
             ("maxmemory-policy", "noeviction".into()),
             ("port", port.to_string()),
             (
@@ -143,7 +149,10 @@ impl Config {
                 }
                 many => self.max_clients.store(many, Relaxed),
             },
-            "maxmemory" => self.memory.store(bytes().ok_or_else(not_memory)?, Relaxed),
+            "maxmemory" => {
+                let most = bytes().ok_or_else(not_memory)?;
+                self.memory.limit.store(most, Relaxed);
+            }
             "proto-max-bulk-len" => {
                 let most = bytes().filter(|it| *it >= 1 << 20).ok_or_else(not_memory)?;
                 self.max_bulk

@@ -87,7 +87,8 @@ pub(crate) async fn serve(
     end_watches(&shared, session);
     blocked::end(&shared, session);
     leave(&shared, session);
-    shared.buffers.fetch_sub(connection.accounted, Relaxed);
+    let bytes = connection.accounted + session.replied;
+    shared.config.memory.buffers.fetch_sub(bytes, Relaxed);
     shared.remove_client(client.id);
 }
 
@@ -162,7 +163,7 @@ impl Connection<'_> {
             // Bytes that were announced get space as they come.
             let wanted = self.parser.wanted(self.input.len());
             self.input
-                .reserve(wanted.clamp(READ, (1 << 20).max(self.input.len())));
+                .reserve_exact(wanted.clamp(READ, (1 << 20).max(self.input.len())));
         }
         let Some(read) = self.stream.read_now(&mut self.input).await? else {
             return Ok(true);
@@ -286,13 +287,16 @@ impl Connection<'_> {
             input + self.out.bytes.capacity() + self.parser.memory() + self.session.memory();
         let is_large = bytes > 4 * READ;
         let bytes = bytes + self.stream.memory();
-        let buffers = &self.shared.buffers;
-        if bytes != self.accounted {
-            buffers.fetch_add(bytes.wrapping_sub(self.accounted), Relaxed);
-            self.accounted = bytes;
+        let memory = &self.shared.config.memory;
+        // They were sent.
+        let before = self.accounted + std::mem::take(&mut self.session.replied);
+        if bytes != before {
+            memory
+                .buffers
+                .fetch_add(bytes.wrapping_sub(before), Relaxed);
         }
-        !(is_large && self.shared.are_buffers_full())
-            && self.input.len() <= self.shared.config.max_query()
+        self.accounted = bytes;
+        !(is_large && memory.is_full()) && self.input.len() <= self.shared.config.max_query()
     }
 }
 

@@ -59,9 +59,13 @@ fn memory(shared: &Shared, text: &mut String) {
     let resident = shared.resident.load(Relaxed);
     line(text, "used_memory", resident);
     line(text, "used_memory_rss", resident);
-    line(text, "maxmemory", shared.config.memory.load(Relaxed));
+    line(text, "maxmemory", shared.config.memory.limit.load(Relaxed));
     line(text, "maxmemory_policy", "noeviction");
-    line(text, "mem_clients_normal", shared.buffers.load(Relaxed));
+    line(
+        text,
+        "mem_clients_normal",
+        shared.config.memory.buffers.load(Relaxed),
+    );
 }
 
 fn persistence(shared: &Shared, text: &mut String) {

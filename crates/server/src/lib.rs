@@ -18,6 +18,7 @@ mod config;
 mod connection;
 mod info;
 mod keyspace;
+mod memory;
 mod metrics;
 mod options;
 pub mod resp;

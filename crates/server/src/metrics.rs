@@ -82,7 +82,7 @@ fn metrics(shared: &Shared) -> String {
     let mut text = String::new();
     let mut gauge = |name, help, value: f64| figure(&mut text, name, "gauge", help, value);
     let resident = shared.resident.load(Relaxed) as f64;
-    let limit = shared.config.memory.load(Relaxed) as f64;
+    let limit = shared.config.memory.limit.load(Relaxed) as f64;
     gauge(
         "uptime_seconds",
         "Since the start.",
@@ -103,7 +103,7 @@ fn metrics(shared: &Shared) -> String {
     gauge(
         "client_buffers_bytes",
         "Buffers of connections.",
-        shared.buffers.load(Relaxed) as f64,
+        shared.config.memory.buffers.load(Relaxed) as f64,
     );
     gauge(
         "store_segments",

@@ -68,6 +68,8 @@ pub struct Options {
     pub metrics: Option<SocketAddr>,
     /// The folder of the store.
     pub dir: PathBuf,
+    /// How files are read and written; `None` is io_uring where it is allowed, otherwise threads.
+    pub disk: Option<timberline_io::Kind>,
     /// The folder below which `BACKUP` makes copies of the store; `None` makes none.
     pub backups: Option<PathBuf>,
     /// Bytes of memory for all of the process. Beyond them, commands that can take memory are
@@ -107,6 +109,7 @@ impl Options {
             tls: None,
             metrics: None,
             dir: dir.into(),
+            disk: None,
             backups: None,
             memory: 1 << 30,
             index: IndexMemory::default(),

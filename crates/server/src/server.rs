@@ -19,6 +19,7 @@ use crate::cluster::{self, About, ClusterOptions, Node, PoolKeys, either};
 use crate::config::Config;
 use crate::connection;
 use crate::keyspace::Keyspace;
+use crate::memory::Memory;
 use crate::metrics;
 use crate::seldom::Seldom;
 use crate::shared::Shared;
@@ -45,6 +46,8 @@ const PATIENCE: Duration = Duration::from_secs(5);
 pub enum Error {
     /// An address can't be listened at.
     Listen(SocketAddr, io::Error),
+    /// The kernel has no io_uring, or forbids it, and nothing else was to be used.
+    Disk(io::Error),
     /// The store can't be opened, or failed.
     Store(timberline_store::Error),
     /// The memory servers of the cluster can't be used, or failed.
@@ -63,6 +66,7 @@ impl fmt::Display for Error {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Error::Listen(address, error) => write!(f, "can't listen at {address}: {error}"),
+            Error::Disk(error) => write!(f, "io_uring is not available: {error}"),
             Error::Store(error) => write!(f, "{error}"),
             Error::Cluster(error) => write!(f, "{error}"),
             Error::OtherData(reason) | Error::Tls(reason) => f.write_str(reason),
@@ -85,6 +89,7 @@ impl From<crate::keyspace::Error> for Error {
         match error {
             crate::keyspace::Error::Store(error) => Error::Store(error),
             crate::keyspace::Error::Pool(error) => Error::Cluster(error),
+            crate::keyspace::Error::NoRoom => Error::Store(timberline_store::Error::OutOfMemory),
         }
     }
 }
@@ -156,18 +161,20 @@ impl Server {
             cache_bytes: options.cluster.as_ref().map_or(u64::MAX, |_| 0),
             ..Default::default()
         };
-        let (store, report) = Store::open(&options.dir, store_options)?;
+        let disk = Disk::open_by(options.disk, Store::DEPTH).map_err(Error::Disk)?;
+        let (store, report) = Store::open_threaded(disk, &options.dir, store_options)?;
         tell_losses(&report);
         let pool = match &options.cluster {
             Some(cluster) => Some(wait_for(join(cluster, &options, &store))?),
             None => None,
         };
-        let keyspace = wait_for(Keyspace::open(store, pool))?;
+        let memory = Arc::new(Memory::new(options.memory));
+        let keyspace = wait_for(Keyspace::open(store, pool, Arc::clone(&memory)))?;
         let slowlog = Arc::new(Slowlog::default());
         let addresses = options.listen.clone();
         let tls = options.tls.as_ref();
         let tls_addresses = tls.map_or(Vec::new(), |it| it.listen.clone());
-        let config = Config::new(options, users, Arc::clone(&slowlog));
+        let config = Config::new(options, users, memory, Arc::clone(&slowlog));
         Ok(Server {
             shared: Arc::new(Shared::new(keyspace, config, slowlog)),
             listeners,
@@ -443,6 +450,10 @@ fn tell_losses(report: &Report) {
     for (path, at) in &report.damaged {
         let path = path.display();
         warn!("lost: the record at byte {at} of {path} is damaged");
+    }
+    for key in &report.lost {
+        let key = crate::keyspace::key_of(key).escape_ascii();
+        warn!("lost: the value of {key}, of which pieces are gone");
     }
     for (path, at) in &report.incomplete {
         let path = path.display();

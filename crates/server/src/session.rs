@@ -38,6 +38,8 @@ pub(crate) struct Session {
     pub clock: Option<Instant>,
     /// Commands that were executed and that the server's count does not have yet.
     pub commands: u64,
+    /// Bytes of long replies that are counted as the connection's until they are sent.
+    pub replied: usize,
     pub transaction: Option<Transaction>,
     pub watched: Vec<Watched>,
     /// What its command waits for.
@@ -57,6 +59,7 @@ impl Session {
             wrote: false,
             clock: None,
             commands: 0,
+            replied: 0,
             transaction: None,
             watched: Vec::new(),
             blocked: None,

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 use std::net::SocketAddr;
-use std::sync::atomic::{AtomicBool, AtomicI64, AtomicU64, AtomicUsize, Ordering::Relaxed};
+use std::sync::atomic::{AtomicBool, AtomicI64, AtomicU64, Ordering::Relaxed};
 use std::sync::{Arc, Mutex, MutexGuard};
 use std::time::{Instant, SystemTime, UNIX_EPOCH};
 
@@ -32,8 +32,6 @@ pub(crate) struct Shared {
     pub started: Instant,
     clients: Mutex<BTreeMap<u64, Arc<Client>>>,
     next_client: AtomicU64,
-    /// Bytes of all connections' buffers.
-    pub buffers: AtomicUsize,
     /// Resident bytes of the process, when last looked at.
     pub resident: AtomicU64,
     pub stop: Stop,
@@ -112,7 +110,6 @@ impl Shared {
             started: Instant::now(),
             clients: Mutex::default(),
             next_client: AtomicU64::new(1),
-            buffers: AtomicUsize::new(0),
             resident: AtomicU64::new(0),
             stop: Stop::default(),
         }
@@ -157,12 +154,7 @@ impl Shared {
 
     /// Whether the process takes more memory than it may.
     pub fn is_over_memory(&self) -> bool {
-        self.resident.load(Relaxed) > self.config.memory.load(Relaxed)
-    }
-
-    /// Whether connections' buffers take more than they may: half of the memory.
-    pub fn are_buffers_full(&self) -> bool {
-        self.buffers.load(Relaxed) as u64 > self.config.memory.load(Relaxed) / 2
+        self.resident.load(Relaxed) > self.config.memory.limit.load(Relaxed)
     }
 
     /// Looks at how much memory the process takes.

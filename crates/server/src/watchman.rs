@@ -19,7 +19,7 @@ pub(crate) async fn watch(shared: Arc<Shared>) {
         let is_over = shared.is_over_memory();
         if is_over != was_over {
             let resident = shared.resident.load(Relaxed);
-            let limit = shared.config.memory.load(Relaxed);
+            let limit = shared.config.memory.limit.load(Relaxed);
             match is_over {
                 true => warn!(
                     resident,

@@ -290,6 +290,7 @@ mod tests {
             slice: Duration::from_millis(20),
             rounds: 2,
             seed: 1,
+            files: None,
         };
         let outcome = measure_engine(&setting, "none", open, &|| false);
         assert!(!setting.folder.exists(), "the folder is removed");

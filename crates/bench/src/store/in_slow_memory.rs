@@ -323,6 +323,7 @@ mod tests {
                 records: 3000,
                 value_bytes: 200,
                 memory_bytes: 256 << 20,
+                files: None,
                 in_flight: 8,
                 slice: Duration::from_millis(10),
                 rounds: 2,

@@ -18,7 +18,7 @@ use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
 use serde::{Deserialize, Serialize};
-use timberline_io::{BLOCK, Buffer, Disk, Driver, File, Mode};
+use timberline_io::{BLOCK, Buffer, Disk, Driver, File, Kind, Mode};
 use timberline_store::{Durability, Options, Stats, Store, join};
 
 pub use crate::rounds::Rounds;
@@ -63,6 +63,9 @@ pub struct Setting {
     pub rounds: usize,
     /// Of all requests.
     pub seed: u64,
+    /// How files are read and written; `None` is io_uring where it is allowed, otherwise threads.
+    #[serde(skip)]
+    pub files: Option<Kind>,
 }
 
 impl Setting {
@@ -152,7 +155,8 @@ fn measured<'a>(
     is_over: &'a dyn Fn() -> bool,
     measure: impl FnOnce(&mut Run<'a>, &mut Driver) -> Result<(), String>,
 ) -> Result<Outcome, String> {
-    let (disk, mut driver) = Disk::open(setting.in_flight.max(64));
+    let opened = Disk::open_by(setting.files, setting.in_flight.max(64));
+    let (disk, mut driver) = opened.map_err(|error| format!("io_uring: {error}"))?;
     let folder = Made(setting.folder.clone());
     let mut run = Run {
         setting,
@@ -437,6 +441,7 @@ mod tests {
             slice: Duration::from_millis(20),
             rounds: 1,
             seed: 1,
+            files: None,
         };
         let asked = Cell::new(0);
         let is_over = || {

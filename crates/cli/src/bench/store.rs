@@ -13,6 +13,7 @@ use timberline_bench::store::{
 
 use super::{Args, ROUNDS};
 use crate::Failure;
+use crate::disk::{self, Files};
 use crate::loads::RECORDS;
 use crate::say::say;
 use crate::setup::interrupts;
@@ -48,6 +49,10 @@ pub struct StoreArgs {
         value_name = "N"
     )]
     in_flight: u16,
+    /// How files are read and written: by io_uring where it is allowed, otherwise by threads,
+    /// unless it is said
+    #[arg(long, value_enum, requires = "store", value_name = "HOW")]
+    disk: Option<Files>,
     /// Measure gets from stores with the index in emulated slow memory beside one with the index in
     /// DRAM, without caching values: profiles such as `us5`, or `us10:20%` for a fifth of the
     /// index's bytes in fast memory
@@ -99,7 +104,10 @@ pub fn run(args: &Args) -> Result<(), Failure> {
         slice,
         rounds,
         seed: args.comparison.seed,
+        files: disk::kind(args.store.disk),
     };
+    // Before anything is made.
+    timberline_io::Disk::open_by(setting.files, 1).map_err(|it| disk::refused(&it))?;
     setting.check().map_err(Failure::Impossible)?;
     timberline_tier::keep_large_blocks_apart();
     let interrupted = interrupts()?;

@@ -2,6 +2,8 @@
 
 use std::borrow::Cow;
 
+use timberline_store::Error as StoreError;
+
 use crate::keyspace::{Error, Failed};
 
 /// An error to reply with: Redis' words where Redis has it.
@@ -14,6 +16,10 @@ pub(crate) enum Failure {
 }
 
 impl Failure {
+    const TOO_LONG: &str = "ERR string exceeds maximum allowed size (proto-max-bulk-len)";
+    const NO_ROOM: &str = "OOM command not allowed when used memory > 'maxmemory'.";
+
+    pub const TOO_LONG_STRING: Failure = Failure::fixed(Self::TOO_LONG);
     pub const SYNTAX: Failure = Failure::fixed("ERR syntax error");
     pub const NOT_INTEGER: Failure = Failure::fixed("ERR value is not an integer or out of range");
     pub const NOT_FLOAT: Failure = Failure::fixed("ERR value is not a valid float");
@@ -33,6 +39,8 @@ impl Failure {
         match self {
             Failure::Said(words) => words.clone(),
             Failure::Store(Error::Pool(error)) => super::cluster::text(error).into(),
+            Failure::Store(Error::Store(StoreError::ValueTooLong(..))) => Self::TOO_LONG.into(),
+            Failure::Store(Error::NoRoom) => Self::NO_ROOM.into(),
             Failure::Store(error) => format!("ERR {error}").into(),
         }
     }

@@ -101,7 +101,7 @@ async fn expire_at(call: &mut Call<'_>, unit: i64, from_now: bool) -> Done {
         Failure::said(format!("ERR invalid expire time in '{name}' command"))
     })?;
     let key = call.arg(1);
-    let Some(entry) = call.keyspace().find(key, call.now).await? else {
+    let Some(entry) = call.keyspace().whole(key, call.now).await? else {
         call.out.integer(0);
         return Ok(());
     };
@@ -125,7 +125,7 @@ async fn expire_at(call: &mut Call<'_>, unit: i64, from_now: bool) -> Done {
 }
 
 pub(super) async fn persist(call: &mut Call<'_>) -> Done {
-    let found = call.keyspace().find(call.arg(1), call.now).await?;
+    let found = call.keyspace().whole(call.arg(1), call.now).await?;
     let found = found.filter(|it| it.expires.is_some());
     if let Some(entry) = &found {
         let mut changes = call.keyspace().changes();
@@ -150,7 +150,7 @@ pub(super) async fn renamenx(call: &mut Call<'_>) -> Done {
 
 async fn rename_if(call: &mut Call<'_>, overwrite: bool) -> Result<bool, Failure> {
     let (from, to) = (call.arg(1), call.arg(2));
-    let entry = call.keyspace().find(from, call.now).await?;
+    let entry = call.keyspace().whole(from, call.now).await?;
     let entry = entry.ok_or(Failure::NO_SUCH_KEY)?;
     if from == to {
         return Ok(overwrite);
@@ -188,7 +188,7 @@ pub(super) async fn copy(call: &mut Call<'_>) -> Done {
             "ERR source and destination objects are the same",
         ));
     }
-    let Some(entry) = call.keyspace().find(from, call.now).await? else {
+    let Some(entry) = call.keyspace().whole(from, call.now).await? else {
         call.out.integer(0);
         return Ok(());
     };

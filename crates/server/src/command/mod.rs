@@ -28,11 +28,12 @@ mod waiting_lists;
 
 use std::ops::Range;
 use std::pin::Pin;
+use std::sync::atomic::Ordering::Relaxed;
 
 use smallvec::SmallVec;
 use tracing::error;
 
-use crate::keyspace::{Keyspace, Locks};
+use crate::keyspace::{Keyspace, LONG, Locks};
 use crate::resp::{Args, Writer};
 use crate::seldom::Seldom;
 use crate::session::Session;
@@ -105,6 +106,16 @@ impl<'a> Call<'a> {
             "ERR wrong number of arguments for '{}|{sub}' command",
             self.command.name
         ))
+    }
+
+    /// Counts a long reply as memory of the connection's from here on, until it is sent.
+    pub fn count_reply(&mut self) {
+        if self.out.bytes.len() > self.session.replied + LONG {
+            let more = self.out.bytes.capacity() - self.session.replied;
+            self.session.replied += more;
+            let buffers = &self.shared.config.memory.buffers;
+            buffers.fetch_add(more, Relaxed);
+        }
     }
 
     /// The keys of the command.
@@ -191,6 +202,7 @@ pub(crate) async fn run(mut call: Call<'_>) {
         },
     };
     drop(locks);
+    call.count_reply();
     call.session.commands += 1;
     if call.command.flags.has(Flags::WRITE) {
         call.session.wrote = true;

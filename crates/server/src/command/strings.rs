@@ -1,9 +1,10 @@
 //! Strings.
 
+use std::ops::Range;
 use std::task::Poll;
 
 use super::{Call, Done, Failure, number};
-use crate::keyspace::{Entry, Kind};
+use crate::keyspace::{Entry, Failed, LONG, MAX_STRING, Text};
 use crate::resp::{Digits, integer};
 
 const NO_CONDITION: u8 = 0;
@@ -67,8 +68,20 @@ pub(super) fn get_now(call: &mut Call) -> Option<Done> {
 }
 
 pub(super) async fn get(call: &mut Call<'_>) -> Done {
-    let found = call.keyspace().string(call.arg(1), call.now).await?;
-    call.out.bulk_or_null(found.as_ref().map(Entry::value));
+    match call.keyspace().text(call.arg(1), call.now).await? {
+        Some(text) => reply(call, &text, 0..text.len()).await?,
+        None => call.out.null(),
+    }
+    Ok(())
+}
+
+/// Replies with a part of a string.
+async fn reply(call: &mut Call<'_>, text: &Text, range: Range<u64>) -> Done {
+    let bytes = (range.end - range.start) as usize;
+    let _taken = call.keyspace().take(bytes)?;
+    call.out.begin_bulk(bytes);
+    text.read(range, &mut call.out.bytes).await?;
+    call.out.bytes.extend_from_slice(b"\r\n");
     Ok(())
 }
 
@@ -215,9 +228,13 @@ pub(super) async fn getex(call: &mut Call<'_>) -> Done {
 pub(super) async fn mget(call: &mut Call<'_>) -> Done {
     call.out.array(call.args.len() - 1);
     for key in call.args.iter().skip(1) {
-        match call.keyspace().find(key, call.now).await? {
-            Some(entry) if entry.kind == Kind::String => call.out.bulk(entry.value()),
-            _ => call.out.null(),
+        match call.keyspace().text(key, call.now).await {
+            Ok(Some(text)) => {
+                reply(call, &text, 0..text.len()).await?;
+                call.count_reply();
+            }
+            Ok(None) | Err(Failed::WrongType) => call.out.null(),
+            Err(failed) => return Err(failed.into()),
         }
     }
     Ok(())
@@ -255,6 +272,11 @@ fn check_pairs(call: &Call) -> Done {
 /// Sets all strings at once.
 async fn set_pairs(call: &mut Call<'_>) -> Done {
     check_pairs(call)?;
+    // The batch has a copy.
+    let values = (2..call.args.len()).step_by(2);
+    let _taken = call
+        .keyspace()
+        .take(values.map(|at| call.arg(at).len()).sum())?;
     let mut changes = call.keyspace().changes();
     for at in (1..call.args.len()).step_by(2) {
         changes
@@ -339,67 +361,77 @@ pub(super) async fn incrbyfloat(call: &mut Call<'_>) -> Done {
 
 pub(super) async fn append(call: &mut Call<'_>) -> Done {
     let (key, tail) = (call.arg(1), call.arg(2));
-    let old = call.keyspace().string(key, call.now).await?;
-    let value = old.as_ref().map_or(&b""[..], Entry::value);
-    check_len(call, value.len() as u64 + tail.len() as u64)?;
-    let value = [value, tail].concat();
-    let expires = old.as_ref().and_then(|it| it.expires);
-    call.keyspace().set(key, &value, expires).await?;
-    call.out.count(value.len());
+    let old = call.keyspace().text(key, call.now).await?;
+    let at = old.as_ref().map_or(0, Text::len);
+    write_part(call, old, at, tail).await
+}
+
+/// Writes a part of a string, and replies with the length that it has then.
+async fn write_part(call: &mut Call<'_>, old: Option<Text>, at: u64, part: &[u8]) -> Done {
+    let end = at + part.len() as u64;
+    let len = end.max(old.as_ref().map_or(0, Text::len));
+    check_len(call, len)?;
+    let expires = old.as_ref().and_then(Text::expires);
+    let (keyspace, key) = (call.keyspace(), call.arg(1));
+    let is_stored = matches!(old, Some(Text::Stored { .. }));
+    if is_stored || len > LONG as u64 && keyspace.node().is_none() {
+        let spliced = keyspace.splice(key, old.as_ref(), at, part, expires);
+        spliced.await?;
+    } else {
+        let mut value = match &old {
+            Some(Text::Whole(entry)) => entry.value().to_vec(),
+            _ => Vec::new(),
+        };
+        value.resize(len as usize, 0);
+        value[at as usize..end as usize].copy_from_slice(part);
+        keyspace.set(key, &value, expires).await?;
+    }
+    call.out.integer(len as i64);
     Ok(())
 }
 
 fn check_len(call: &Call, len: u64) -> Done {
-    match len > call.shared.config.limits().bulk as u64 {
-        true => Err(Failure::fixed(
-            "ERR string exceeds maximum allowed size (proto-max-bulk-len)",
-        )),
+    match len > MAX_STRING.min(call.shared.config.limits().bulk as u64) {
+        true => Err(Failure::TOO_LONG_STRING),
         false => Ok(()),
     }
 }
 
 pub(super) async fn strlen(call: &mut Call<'_>) -> Done {
-    let found = call.keyspace().string(call.arg(1), call.now).await?;
-    call.out.count(found.map_or(0, |it| it.value().len()));
+    let found = call.keyspace().text(call.arg(1), call.now).await?;
+    call.out.integer(found.map_or(0, |it| it.len()) as i64);
     Ok(())
 }
 
 pub(super) async fn getrange(call: &mut Call<'_>) -> Done {
     let (start, end) = (call.integer(2)?, call.integer(3)?);
-    let found = call.keyspace().string(call.arg(1), call.now).await?;
-    let value = found.as_ref().map_or(&b""[..], Entry::value);
-    let len = value.len() as i64;
+    let found = call.keyspace().text(call.arg(1), call.now).await?;
+    let len = found.as_ref().map_or(0, Text::len) as i64;
     let absolute = |index: i64| match index < 0 {
         true => (len + index).max(0),
         false => index,
     };
     let is_empty = start < 0 && end < 0 && start > end;
     let (start, end) = (absolute(start), absolute(end).min(len - 1));
-    let part = match is_empty || start > end {
-        true => &[][..],
-        false => &value[start as usize..=end as usize],
-    };
-    call.out.bulk(part);
-    Ok(())
+    match found {
+        Some(text) if !is_empty && start <= end => {
+            reply(call, &text, start as u64..end as u64 + 1).await
+        }
+        _ => {
+            call.out.bulk(b"");
+            Ok(())
+        }
+    }
 }
 
 pub(super) async fn setrange(call: &mut Call<'_>) -> Done {
     let (key, offset, part) = (call.arg(1), call.integer(2)?, call.arg(3));
     let offset = u64::try_from(offset).map_err(|_| Failure::fixed("ERR offset is out of range"))?;
-    let old = call.keyspace().string(key, call.now).await?;
-    let value = old.as_ref().map_or(&b""[..], Entry::value);
+    let old = call.keyspace().text(key, call.now).await?;
     if part.is_empty() {
-        call.out.count(value.len());
+        call.out.integer(old.map_or(0, |it| it.len()) as i64);
         return Ok(());
     }
     check_len(call, offset.saturating_add(part.len() as u64))?;
-    let offset = offset as usize;
-    let mut value = value.to_vec();
-    let len = value.len().max(offset + part.len());
-    value.resize(len, 0);
-    value[offset..offset + part.len()].copy_from_slice(part);
-    let expires = old.as_ref().and_then(|it| it.expires);
-    call.keyspace().set(key, &value, expires).await?;
-    call.out.count(value.len());
-    Ok(())
+    write_part(call, old, offset, part).await
 }

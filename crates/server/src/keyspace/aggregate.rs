@@ -54,7 +54,7 @@ impl Keyspace {
     ) -> Result<Option<Entry>, Failed> {
         // A key has one record at most, and probably that of the right kind.
         let found = match self.aggregate_record(key, now).await? {
-            None => self.record(b's', key, now).await?,
+            None => self.record(b's', key, now, false).await?,
             found => found,
         };
         match found {

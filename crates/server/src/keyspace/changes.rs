@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use smallvec::SmallVec;
 use timberline_store::Batch;
 
-use super::{Entry, Error, Keyspace, Kind, store_key};
+use super::{Entry, Error, Keyspace, Kind, long, store_key};
 use crate::cluster::{Change, MapChange, PoolKeys, map_of};
 
 /// Changes that take effect together, or not at all; in a cluster, one key after the other.
@@ -66,6 +66,7 @@ impl Changes<'_> {
         value: &[u8],
         expires: Option<i64>,
     ) -> Result<(), Error> {
+        long::check(value.len() as u64)?;
         if self.keyspace.aggregates() > 0
             && let Some(old) = self.keyspace.store.get(&store_key(b'a', &[key])).await?
         {
@@ -124,7 +125,7 @@ impl Changes<'_> {
     }
 
     /// Removes a key's record.
-    fn delete_record(&mut self, letter: u8, key: &[u8]) {
+    pub(super) fn delete_record(&mut self, letter: u8, key: &[u8]) {
         match self.keyspace.pool {
             Some(_) => self.change(key, Change::Remove),
             None => self.batch.delete(&store_key(letter, &[key])),

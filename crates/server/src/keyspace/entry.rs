@@ -1,5 +1,9 @@
 //! A key's record.
 
+use std::sync::Arc;
+
+use crate::memory::Taken;
+
 /// What a key is.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Kind {
@@ -39,6 +43,8 @@ pub struct Entry {
     pub expires: Option<i64>,
     bytes: Vec<u8>,
     header: usize,
+    /// The memory of a long one, and of the reply with it.
+    _taken: Option<Arc<Taken>>,
 }
 
 impl Entry {
@@ -59,6 +65,15 @@ impl Entry {
             expires,
             bytes,
             header,
+            _taken: None,
+        }
+    }
+
+    /// The same of a long record, with the memory that was taken for it.
+    pub fn taken(bytes: Vec<u8>, taken: Taken) -> Entry {
+        Entry {
+            _taken: Some(Arc::new(taken)),
+            ..Entry::new(bytes)
         }
     }
 

@@ -12,6 +12,18 @@ pub enum Error {
     Store(StoreError),
     /// The memory servers', in a cluster.
     Pool(PoolError),
+    /// Clients take all the memory that they may.
+    NoRoom,
+}
+
+impl Error {
+    /// Whether the disk has damaged what was to be read.
+    pub fn is_damage(&self) -> bool {
+        matches!(
+            self,
+            Error::Store(StoreError::Corrupt(..) | StoreError::Incomplete(..))
+        )
+    }
 }
 
 impl fmt::Display for Error {
@@ -19,6 +31,7 @@ impl fmt::Display for Error {
         match self {
             Error::Store(error) => error.fmt(f),
             Error::Pool(error) => error.fmt(f),
+            Error::NoRoom => f.write_str("clients take all the memory that they may"),
         }
     }
 }

@@ -33,12 +33,14 @@ mod entry;
 mod error;
 mod expiry;
 mod list;
+mod long;
 mod moving;
 mod now;
 mod orphans;
 mod waiting;
 mod watch;
 
+use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 
 use smallvec::SmallVec;
@@ -52,11 +54,13 @@ pub(crate) use elements::{LETTERS, element_of_log, element_of_pool, orphans_of};
 pub use entry::{Entry, Kind};
 pub use error::Error;
 pub use list::{List, Side};
+pub use long::{LONG, MAX_STRING, Text};
 pub use now::Place;
 pub use waiting::{Wait, Waiting};
 pub use watch::{Watched, Watches};
 
 use crate::cluster::{Node, PoolKeys};
+use crate::memory::Memory;
 
 /// Locks of keys. A power of two.
 const STRIPES: usize = 4096;
@@ -73,6 +77,8 @@ type StoreKey = SmallVec<[u8; 64]>;
 /// Typed keys that expire, in a store.
 pub struct Keyspace {
     store: Store,
+    /// Of which long values take some.
+    memory: Arc<Memory>,
     /// In a cluster: keys and their elements are in the pool. The store is their log.
     pool: Option<PoolKeys>,
     stripes: Box<[Mutex<()>]>,
@@ -99,9 +105,18 @@ fn store_key(letter: u8, parts: &[&[u8]]) -> StoreKey {
     key
 }
 
+/// The client's key of a string, of which this is the key in the store; others as they are there.
+pub(crate) fn key_of(key: &[u8]) -> &[u8] {
+    key.strip_prefix(b"s").unwrap_or(key)
+}
+
 impl Keyspace {
     /// The keys in a store.
-    pub async fn open(store: Store, pool: Option<PoolKeys>) -> Result<Keyspace, Error> {
+    pub async fn open(
+        store: Store,
+        pool: Option<PoolKeys>,
+        memory: Arc<Memory>,
+    ) -> Result<Keyspace, Error> {
         let ids = store_key(b'i', &[]);
         let next = store.get(&ids).await?;
         let next = next
@@ -117,6 +132,7 @@ impl Keyspace {
             orphans: Notify::new(),
             expired: AtomicU64::new(0),
             pool,
+            memory,
             store,
         })
     }
@@ -171,15 +187,23 @@ impl Keyspace {
 
     /// A string; an error if the key is of another type.
     pub async fn string(&self, key: &[u8], now: i64) -> Result<Option<Entry>, Failed> {
-        match self.find(key, now).await? {
+        match self.whole(key, now).await? {
             Some(entry) if entry.kind != Kind::String => Err(Failed::WrongType),
             found => Ok(found),
         }
     }
 
-    /// A key of any type.
+    /// A key of any type. Of a long string, it has no value.
     pub async fn find(&self, key: &[u8], now: i64) -> Result<Option<Entry>, Error> {
-        match self.record(b's', key, now).await? {
+        match self.record(b's', key, now, false).await? {
+            Some(entry) => Ok(Some(entry)),
+            None => self.aggregate_record(key, now).await,
+        }
+    }
+
+    /// A key of any type, with the whole value of a string.
+    pub async fn whole(&self, key: &[u8], now: i64) -> Result<Option<Entry>, Error> {
+        match self.record(b's', key, now, true).await? {
             Some(entry) => Ok(Some(entry)),
             None => self.aggregate_record(key, now).await,
         }
@@ -189,14 +213,19 @@ impl Keyspace {
         if self.aggregates() == 0 {
             return Ok(None);
         }
-        self.record(b'a', key, now).await
+        self.record(b'a', key, now, true).await
     }
 
-    async fn record(&self, letter: u8, key: &[u8], now: i64) -> Result<Option<Entry>, Error> {
-        let Some(bytes) = self.bytes(letter, key).await? else {
+    async fn record(
+        &self,
+        letter: u8,
+        key: &[u8],
+        now: i64,
+        whole: bool,
+    ) -> Result<Option<Entry>, Error> {
+        let Some(entry) = self.entry(letter, key, whole).await? else {
             return Ok(None);
         };
-        let entry = Entry::new(bytes);
         if entry.expires.is_some_and(|at| at <= now) {
             let mut changes = self.changes();
             changes.remove_entry(key, &entry);
@@ -207,18 +236,21 @@ impl Keyspace {
         Ok(Some(entry))
     }
 
-    /// The bytes of a key's record behind a letter. In the pool, records of all types are behind
-    /// that of strings.
-    async fn bytes(&self, letter: u8, key: &[u8]) -> Result<Option<Vec<u8>>, Error> {
+    /// A key's record behind a letter, which may have expired. In the pool, records of all types
+    /// are behind that of strings.
+    async fn entry(&self, letter: u8, key: &[u8], whole: bool) -> Result<Option<Entry>, Error> {
         match &self.pool {
-            None => Ok(self.store.get(&store_key(letter, &[key])).await?),
-            Some(keys) if letter == b's' => keys.get(key).await,
+            None => self.stored(&store_key(letter, &[key]), whole).await,
+            Some(keys) if letter == b's' => Ok(keys.get(key).await?.map(Entry::new)),
             Some(_) => Ok(None),
         }
     }
 
     /// Sets a string, in place of anything that the key was.
     pub async fn set(&self, key: &[u8], value: &[u8], expires: Option<i64>) -> Result<(), Error> {
+        if value.len() > LONG && self.may_be_long(key) {
+            return self.splice(key, None, 0, value, expires).await;
+        }
         if self.aggregates() > 0 || expires.is_some() || self.pool.is_some() {
             let mut changes = self.changes();
             changes.overwrite(key, value, expires).await?;
@@ -232,8 +264,7 @@ impl Keyspace {
 
     /// A key's record behind this letter, unless it expired; removes nothing, so needs no lock.
     pub async fn look(&self, key: &[u8], letter: u8, now: i64) -> Result<Option<Entry>, Error> {
-        let bytes = self.bytes(letter, key).await?;
-        let entry = bytes.map(Entry::new);
+        let entry = self.entry(letter, key, false).await?;
         Ok(entry.filter(|it| it.expires.is_none_or(|at| at > now)))
     }
 
@@ -250,15 +281,27 @@ impl Keyspace {
         random_of(|from| self.store.keys(from..&b"t"[..]), b"s")
     }
 
-    /// Removes a key. Says whether it was there.
+    /// Removes a key. Says whether it was there. A string whose record or value is damaged is
+    /// removed, too.
     pub async fn remove(&self, key: &[u8], now: i64) -> Result<bool, Error> {
-        let Some(entry) = self.find(key, now).await? else {
-            return Ok(false);
-        };
+        let found = self.find(key, now).await;
         let mut changes = self.changes();
-        changes.remove_entry(key, &entry);
+        match found {
+            Ok(None) => return Ok(false),
+            Ok(Some(entry)) => changes.remove_entry(key, &entry),
+            Err(error) if error.is_damage() && self.has_string(key) => {
+                changes.delete_record(b's', key);
+                changes.touch(key);
+            }
+            Err(error) => return Err(error),
+        }
         changes.commit().await?;
         Ok(true)
+    }
+
+    /// Whether the store has the record of a string, which may have expired.
+    fn has_string(&self, key: &[u8]) -> bool {
+        self.pool.is_none() && self.store.contains_key(&store_key(b's', &[key]))
     }
 
     /// Clients' keys in order, from behind a cursor on: strings first. A cursor is a key behind its

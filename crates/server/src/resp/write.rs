@@ -62,6 +62,11 @@ impl Writer {
         self.line(bytes);
     }
 
+    /// A string of so many bytes, which the caller appends, with an end of line behind them.
+    pub fn begin_bulk(&mut self, bytes: usize) {
+        self.header(b'$', bytes as i64);
+    }
+
     /// A string that may not be there.
     pub fn bulk_or_null(&mut self, bytes: Option<&[u8]>) {
         match bytes {

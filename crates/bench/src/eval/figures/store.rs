@@ -19,6 +19,7 @@ fn setting(scale: &Scale, latency_us: u32) -> IndexSetting {
             records,
             value_bytes: 1500,
             memory_bytes: 512 << 20,
+            files: None,
             in_flight: 64,
             slice: Duration::from_millis(milliseconds),
             rounds,
