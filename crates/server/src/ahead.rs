@@ -5,7 +5,7 @@ use std::ops::Range;
 
 use smallvec::SmallVec;
 
-use crate::command::{Command, find};
+use crate::command::{Command, Flags, find};
 use crate::keyspace::{Keyspace, Place};
 use crate::resp::{Args, Broken, Limits, Parser};
 
@@ -99,7 +99,8 @@ impl Ahead {
                 // A member stands behind its score.
                 "sorted-set" => Place::Element(key, args.get(args.len() - 1)?),
                 "hash" | "set" => Place::Element(key, args.get(2)?),
-                _ => Place::Key(key),
+                _ if command.flags.has(Flags::OVERWRITES) => Place::Overwritten(key),
+                _ => Place::String(key),
             })
         });
         keyspace.prepare(&keys.collect::<SmallVec<[_; MOST]>>());

@@ -38,6 +38,8 @@ const DENIED: &str = "DENIED Timberline runs in protected mode: without a passwo
 type Listener = (StdListener, Option<Acceptor>);
 /// The same for one client.
 type Socket = (StdStream, Option<Acceptor>);
+/// Bytes of obsolete records that may stay on the disk, whatever the others are.
+const IDLE: u64 = 256 << 20;
 /// How long a server waits for its clients' commands when it stops.
 const PATIENCE: Duration = Duration::from_secs(5);
 
@@ -149,6 +151,7 @@ impl Server {
                 Durability::None | Durability::Each => timberline_store::Durability::None,
             },
             capacity: options.capacity,
+            idle_bytes: IDLE,
             evict: options.evict,
             index: options.index.clone(),
             // The rest is for clients and the program itself; in a cluster, for its cache too.

@@ -1,13 +1,15 @@
 //! Writes that take effect together.
 
+use smallvec::SmallVec;
+
 use crate::Expiry;
 
 /// Writes that take effect together, or not at all, also across a crash.
 #[derive(Clone, Default, Debug)]
 pub struct Batch {
     /// Keys and values, in order.
-    bytes: Vec<u8>,
-    writes: Vec<Write>,
+    bytes: SmallVec<[u8; 256]>,
+    writes: SmallVec<[Write; 4]>,
 }
 
 /// A write, whose bytes follow those of the one before.

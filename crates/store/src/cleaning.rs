@@ -81,19 +81,20 @@ impl Inner {
             (open, state.no_segments.is_some(), state.sequence)
         };
         let all = self.log.segments();
-        let first = all.iter().min_by_key(|it| it.header.sequence)?;
+        let first = all.iter().min_by_key(|it| it.began())?;
         let second = oldest(&all, first.id());
-        let moving = |it: &Arc<Segment>| match it.id() == first.id() {
-            true => it.moving(second),
-            false => it.moving(first.header.sequence),
+        let others_began = |it: &Arc<Segment>| match it.id() == first.id() {
+            true => second,
+            false => first.began(),
         };
+        let moving = |it: &Arc<Segment>| it.moving(others_began(it));
         let is_open = |it: &&Arc<Segment>| open.contains(&it.id());
         let mut full: Vec<_> = all.iter().filter(|it| !is_open(it)).cloned().collect();
         let live: f64 = full.iter().map(|it| it.utilization()).sum();
         let deletes = full.iter().map(moving).sum::<f64>() - live;
         let are_many = deletes > (TOO_LIVE - ENOUGH_LIVE) * full.len() as f64;
         full.retain(|it| !it.is_kept());
-        if let Some(dead) = full.iter().find(|it| it.is_dead()) {
+        if let Some(dead) = full.iter().find(|it| it.is_dead(others_began(it))) {
             return Some((Arc::clone(dead), Purpose::Clean));
         }
         if self.log.options().evict {
@@ -107,8 +108,12 @@ impl Inner {
                 return oldest.map(|it| (it, Purpose::Evict));
             }
             full.retain(has_few);
-        } else if live >= ENOUGH_LIVE * full.len() as f64 && !is_full {
-            return None;
+        } else if !is_full {
+            let obsolete = full.len() as f64 - live;
+            let few = (1.0 - ENOUGH_LIVE) * full.len() as f64;
+            if obsolete <= few.max(self.log.options().idle_segments()) {
+                return None;
+            }
         }
         let worth = |segment: &Arc<Segment>| {
             let (moving, age) = (moving(segment), now.saturating_sub(segment.newest()) + 1);
@@ -116,40 +121,38 @@ impl Inner {
         };
         let gains = full.iter().filter(|it| moving(it) < TOO_LIVE);
         let best = gains.max_by(|a, b| worth(a).total_cmp(&worth(b))).cloned();
-        // Deletes may go when all segments are gone that were made before them. The heads stay, so
+        // Deletes may go when all segments are gone that began before them. The heads stay, so
         // that this ends.
-        let oldest = full.into_iter().min_by_key(|it| it.header.sequence);
+        let oldest = full.into_iter().min_by_key(|it| it.began());
         let heads_made = all
             .iter()
             .filter(is_open)
             .map(|it| it.header.sequence)
             .min();
-        let oldest = oldest.filter(|it| are_many && Some(it.header.sequence) < heads_made);
+        let oldest = oldest.filter(|it| are_many && Some(it.began()) < heads_made);
         best.or(oldest).map(|it| (it, Purpose::Clean))
     }
 
     async fn clean(&self, victim: &Arc<Segment>, purpose: Purpose) -> Result<(), Error> {
         // A delete is kept while there may be older records of its key. They are in segments that
-        // were made before it.
+        // began before it.
         let oldest = oldest(&self.log.segments(), victim.id());
-        if !victim.is_dead() {
+        if !victim.is_dead(oldest) {
             let mut records = Records::new(victim, START);
             // Bytes of records that eviction passes over.
             let mut left = victim.written() / 2;
-            let mut coming = 0;
+            let mut coming = Coming::default();
             while let Some(location) = records.next().await? {
-                if coming == 0 {
-                    // Their paths through the index are read at the same time; what it says of
-                    // them is asked for again under their locks.
-                    let keys = records.keys();
-                    coming = keys.len();
-                    self.words(&keys);
+                let (record, is_known) =
+                    (records.record(), coming.is_known(self, &records, location));
+                // A location that the index has left does not come back.
+                if record.kind == Kind::Put && !record.hides() && !is_known {
+                    continue;
                 }
-                coming = coming.saturating_sub(1);
                 // A record that is moved is alone, whatever its batch was.
                 let record = Record {
                     goes_on: false,
-                    ..records.record()
+                    ..record
                 };
                 if let Some(piece) = piece_of(&record) {
                     match self.large.get(piece.0) {
@@ -240,7 +243,7 @@ impl Inner {
             };
             match self.log.append_moved(&record, placed)? {
                 Appended::NotNow(changes) => self.log.wait_for_change(changes).await,
-                Appended::At(()) => break,
+                Appended::At(()) | Appended::Refused => break,
             }
         }
         Ok(())
@@ -281,7 +284,7 @@ impl Inner {
                 };
                 match self.log.append_moved(&record, placed)? {
                     Appended::NotNow(changes) => changes,
-                    Appended::At(()) => return Ok(()),
+                    Appended::At(()) | Appended::Refused => return Ok(()),
                 }
             };
             self.log.wait_for_change(changes).await;
@@ -297,11 +300,39 @@ impl Inner {
     }
 }
 
-/// The sequence number at which the oldest of segments was made, without this one.
+/// What the index had for some records, whose paths through it were read at the same time.
+#[derive(Default)]
+struct Coming {
+    offsets: SmallVec<[u64; 16]>,
+    words: SmallVec<[Option<u64>; 16]>,
+    passed: usize,
+}
+
+impl Coming {
+    /// Whether the index knew the record that `records` is at, at some time since it was read.
+    /// Another answer than "no" has to be asked for again, under the record's lock.
+    fn is_known(&mut self, inner: &Inner, records: &Records, location: Location) -> bool {
+        if self.passed == self.offsets.len() {
+            let (offsets, keys): (_, SmallVec<[&[u8]; 16]>) = records.coming().unzip();
+            (self.offsets, self.words, self.passed) = (offsets, inner.words(&keys), 0);
+        }
+        // Records that turn out to be damaged are passed over.
+        let rest = &self.offsets[self.passed..];
+        let place = rest.iter().position(|&it| it == location.offset());
+        let Some(place) = place.map(|it| self.passed + it) else {
+            self.passed = self.offsets.len();
+            return true;
+        };
+        self.passed = place + 1;
+        self.words[place] == Some(location.to_word())
+    }
+}
+
+/// The greatest number of a record when the first of segments began, without this one.
 fn oldest(segments: &[Arc<Segment>], without: SegmentId) -> u64 {
     let others = segments.iter().filter(|it| it.id() != without);
-    let made = others.map(|it| it.header.sequence);
-    made.min().unwrap_or(u64::MAX)
+    let began = others.map(|it| it.began());
+    began.min().unwrap_or(u64::MAX)
 }
 
 /// Reads a segment's records in order. Damaged ones are passed over.
@@ -379,15 +410,17 @@ impl<'a> Records<'a> {
         Record::decode_checked(self.rest()).expect("`next` found a record here")
     }
 
-    /// Keys from this record on that are in memory, some of them. They may be damaged.
-    fn keys(&self) -> SmallVec<[&[u8]; 16]> {
-        let mut rest = self.rest();
-        let keys = std::iter::from_fn(|| {
+    /// The next records that are in memory, this one too: where some of them begin, and their keys.
+    /// They may be damaged.
+    fn coming(&self) -> impl Iterator<Item = (u64, &[u8])> {
+        let (mut rest, mut offset) = (self.rest(), self.offset);
+        let records = std::iter::from_fn(move || {
             let (record, behind) = rest.split_at_checked(Record::len_at(rest)?)?;
-            rest = behind;
-            Some(Record::decode_checked(record)?.key)
+            let coming = (offset, Record::decode_checked(record)?.key);
+            (rest, offset) = (behind, offset + record.len() as u64);
+            Some(coming)
         });
-        keys.take(16).collect()
+        records.take(16)
     }
 
     /// Bytes from the offset on in which no record can begin, as far as they are in memory: what

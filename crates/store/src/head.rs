@@ -88,13 +88,17 @@ impl Head {
         self.tail.try_reserve(bytes).map_err(|_| Error::OutOfMemory)
     }
 
+    /// Where a record will lie, if it is the next to be appended.
+    pub fn place_of(&self, record: &Record) -> Location {
+        Location::of(self.segment.id(), self.end(), record)
+    }
+
     /// Appends a record, for which there is space and memory.
     pub fn append(&mut self, record: &Record) -> Location {
-        let (offset, at, bytes) = (self.end(), self.tail.len(), record.bytes());
+        let (location, at, bytes) = (self.place_of(record), self.tail.len(), record.bytes());
         self.tail.resize(at + bytes, 0);
         record.encode(&mut self.tail[at..]);
         self.sequence = self.sequence.max(record.sequence);
-        let location = Location::of(self.segment.id(), offset, record);
         if record.kind != Kind::Seal {
             self.segment
                 .add(location, record.sequence, record.kind, record.hides());

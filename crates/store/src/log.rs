@@ -76,12 +76,16 @@ pub(crate) enum Appended<T> {
     At(T),
     /// Not before there are more changes than this many.
     NotNow(u64),
+    /// Not at all.
+    Refused,
 }
 
 /// A record before it has a sequence number.
 #[derive(Clone, Copy)]
 pub(crate) struct NewRecord<'a> {
     pub kind: Kind,
+    /// Whether it is only to replace another. Such a record is the only one of its batch.
+    pub replaces: bool,
     /// As [`Record::expires`].
     pub expires: u64,
     pub key: &'a [u8],
@@ -94,6 +98,7 @@ impl<'a> NewRecord<'a> {
     pub fn put(key: &'a [u8], value: &'a [u8], expires: u64) -> NewRecord<'a> {
         NewRecord {
             kind: Kind::Put,
+            replaces: false,
             expires,
             key,
             value,
@@ -124,6 +129,7 @@ impl<'a> NewRecord<'a> {
     pub fn delete(key: &'a [u8]) -> NewRecord<'a> {
         NewRecord {
             kind: Kind::Delete,
+            replaces: false,
             expires: NEVER,
             key,
             value: &[],
@@ -202,12 +208,13 @@ impl Log {
     }
 
     /// Appends new records as one batch, if it is possible at once. For each, `fresh` says whether
-    /// it is, and then `placed` learns where it lies, and its number.
+    /// it is, and then `placed` learns where it will lie, and its number. It may refuse the first
+    /// record, or fail at it, and nothing is appended then.
     pub fn append<'a>(
         &self,
         entries: &[NewRecord<'a>],
         fresh: impl Fn(&NewRecord) -> bool,
-        mut placed: impl FnMut(&NewRecord<'a>, Location, u64),
+        mut placed: impl FnMut(&NewRecord<'a>, Location, u64) -> Result<bool, Error>,
     ) -> Result<Appended<u64>, Error> {
         let bytes = entries.iter().map(NewRecord::bytes).sum();
         let deletes = entries.iter().all(|it| it.kind == Kind::Delete);
@@ -216,10 +223,9 @@ impl Log {
             return Ok(Appended::NotNow(state.changes));
         }
         for (index, entry) in entries.iter().enumerate() {
-            state.sequence += 1;
             let record = Record {
                 kind: entry.kind,
-                sequence: state.sequence,
+                sequence: state.sequence + 1,
                 expires: entry.expires,
                 fresh: fresh(entry),
                 large: entry.large.is_some(),
@@ -227,7 +233,11 @@ impl Log {
                 value: entry.value,
                 goes_on: index + 1 < entries.len(),
             };
-            placed(entry, state.hot.append(&record), record.sequence);
+            if !placed(entry, state.hot.place_of(&record), record.sequence)? {
+                return Ok(Appended::Refused);
+            }
+            state.sequence = record.sequence;
+            state.hot.append(&record);
         }
         let sequence = state.sequence;
         if state.hot.is_due() {
@@ -290,7 +300,12 @@ impl Log {
             // The flush that was due before that is under way.
             return Ok(false);
         }
-        state.head(heat).reserve(bytes)?;
+        let sequence = state.sequence;
+        let head = state.head(heat);
+        head.reserve(bytes)?;
+        if head.segment.has_no_records() {
+            head.segment.begin(sequence);
+        }
         Ok(true)
     }
 

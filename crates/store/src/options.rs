@@ -33,6 +33,11 @@ pub struct Options {
     /// The most bytes of all segments together; at least eight segments. Checkpoints of the index
     /// come on top: 12 bytes a key, 20 if it expires, and its own; twice while one is written.
     pub capacity: u64,
+    /// Bytes of obsolete records for which cleaning does not begin, as long as there is space and
+    /// they are at most an eighth of `capacity`: where little is overwritten again and again, whole
+    /// segments become obsolete meanwhile, which go unread. Of a store of any size, a quarter may
+    /// be obsolete.
+    pub idle_bytes: u64,
     /// The memory of the index.
     pub index: IndexMemory,
     /// Bytes of memory for values that were read or written and may be wanted again; 0 keeps none.
@@ -58,14 +63,15 @@ pub struct Options {
 }
 
 impl Default for Options {
-    /// Durable each, segments of 64 MiB, as much space as the disk has, the index in plain memory,
-    /// a cache of 64 MiB, no limit of memory, no eviction, past the page cache, for snapshots 64
-    /// MiB of memory and 1 GiB on the disk, the system's clock.
+    /// Durable each, segments of 64 MiB, as much space as the disk has, none of it idle, the index
+    /// in plain memory, a cache of 64 MiB, no limit of memory, no eviction, past the page cache,
+    /// for snapshots 64 MiB of memory and 1 GiB on the disk, the system's clock.
     fn default() -> Options {
         Options {
             durability: Durability::Each,
             segment_bytes: 64 << 20,
             capacity: u64::MAX,
+            idle_bytes: 0,
             index: IndexMemory::default(),
             cache_bytes: 64 << 20,
             memory_bytes: u64::MAX,
@@ -95,6 +101,11 @@ impl Options {
     /// Segments that there may be.
     pub(crate) fn segments(&self) -> usize {
         usize::try_from(self.capacity / self.segment_bytes).unwrap_or(usize::MAX)
+    }
+
+    /// The most that segments of obsolete records sum up to while nothing is cleaned.
+    pub(crate) fn idle_segments(&self) -> f64 {
+        self.idle_bytes.min(self.capacity / 8) as f64 / self.segment_bytes as f64
     }
 
     pub(crate) fn check(&self) -> Result<(), Error> {

@@ -88,6 +88,8 @@ pub(crate) struct Segment {
     live: AtomicU64,
     /// Sectors of deletes.
     deletes: AtomicU64,
+    /// The greatest sequence number in the store when its records began to come.
+    began: AtomicU64,
     /// The greatest sequence number in it.
     newest: AtomicU64,
     /// Whether a record is in it that hides older ones of its key.
@@ -146,6 +148,7 @@ impl Segment {
             total: AtomicU64::new(0),
             live: AtomicU64::new(0),
             deletes: AtomicU64::new(0),
+            began: AtomicU64::new(header.sequence),
             newest: AtomicU64::new(header.sequence),
             hides: AtomicBool::new(false),
             kept: AtomicBool::new(false),
@@ -204,6 +207,27 @@ impl Segment {
         }
     }
 
+    /// Whether nothing was appended to it.
+    pub fn has_no_records(&self) -> bool {
+        self.total.load(Relaxed) == 0
+    }
+
+    /// The first record follows. `sequence` is the greatest number of all so far.
+    pub fn begin(&self, sequence: u64) {
+        self.began.store(sequence, Relaxed);
+    }
+
+    /// No record with a number up to this one has an older record of its key in here: what is new
+    /// has greater numbers, and what cleaning moves counts when it comes. Of a segment that was
+    /// found when the store was opened, it may be the number when the file was made, which is
+    /// smaller.
+    pub fn began(&self) -> u64 {
+        match self.has_no_records() {
+            true => u64::MAX,
+            false => self.began.load(Relaxed),
+        }
+    }
+
     /// The index now knows a record of it.
     pub fn revive(&self, location: Location) {
         self.live.fetch_add(sectors(location), Relaxed);
@@ -220,7 +244,7 @@ impl Segment {
     }
 
     /// Fraction of its records that cleaning would move, by size, about: deletes too, where records
-    /// in other segments, the oldest of which was made at this sequence number, may be older.
+    /// in other segments, the oldest of which [began](Self::began) then, may be older.
     pub fn moving(&self, oldest: u64) -> f64 {
         let deletes = match oldest < self.newest() {
             true => self.deletes.load(Relaxed),
@@ -243,9 +267,10 @@ impl Segment {
         self.live.load(Relaxed) == 0
     }
 
-    /// Whether there is nothing in it to move.
-    pub fn is_dead(&self) -> bool {
-        self.is_empty() && !self.hides.load(Relaxed)
+    /// Whether there is nothing in it to move. Of other segments, the oldest [began](Self::began)
+    /// then.
+    pub fn is_dead(&self, oldest: u64) -> bool {
+        self.is_empty() && (!self.hides.load(Relaxed) || self.newest() <= oldest)
     }
 
     /// It can't be cleaned.

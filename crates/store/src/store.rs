@@ -1,7 +1,7 @@
 //! The store: an index in memory over records on disk.
 
 use std::path::Path;
-use std::sync::atomic::AtomicU64;
+use std::sync::atomic::{AtomicBool, AtomicU64};
 use std::sync::{Arc, Mutex, MutexGuard};
 use std::task::Poll;
 
@@ -56,6 +56,8 @@ pub(crate) struct Inner {
     pub window: Window,
     /// Bytes of the index when the cache got the others.
     pub fitted: AtomicU64,
+    /// Whether the index had all the memory that it may when a key came last.
+    pub was_index_full: AtomicBool,
     pub first_bytes: FirstBytes,
     /// Keeps others out of the folder.
     _lock: Lock,
@@ -125,10 +127,12 @@ impl Store {
             values: Values::new(options.cache_bytes.min(options.index_bytes())),
             window: Window::new(),
             fitted: AtomicU64::new(0),
+            was_index_full: AtomicBool::new(false),
             first_bytes: recovered.first_bytes,
             _lock: recovered.lock,
         };
         inner.fit_cache();
+        inner.look_at_index();
         let store = Store {
             inner: Arc::new(inner),
             threads: None,
@@ -185,15 +189,17 @@ impl Store {
         self.inner.find_now(key, read)
     }
 
-    /// Has the processor bring what is in memory of these keys and their values near, for all at
-    /// the same time. So the operations on them that follow do not wait one by one.
-    pub fn prepare(&self, keys: &[&[u8]]) {
+    /// Has the processor bring what is in memory of these keys near, for all at the same time. So
+    /// the operations on them that follow do not wait one by one. `is_read` says of a key, by its
+    /// place in `keys`, whether its value is to be near, too: who sets it does not look at it.
+    pub fn prepare(&self, keys: &[&[u8]], is_read: impl Fn(usize) -> bool) {
         // In slow memory, others are to go on meanwhile.
         if self.inner.index.is_tiered() {
             return;
         }
-        let words = self.inner.words(keys);
-        let words = words.into_iter().flatten().filter(|it| *it != PENDING);
+        let words = self.inner.words(keys).into_iter().enumerate();
+        let words = words.filter_map(|(index, word)| word.filter(|_| is_read(index)));
+        let words = words.filter(|it| *it != PENDING);
         let mut elsewhere = SmallVec::<[Location; 16]>::new();
         let locations = words.map(Location::from_word);
         self.inner.window.touch(locations, |it| elsewhere.push(it));
@@ -215,11 +221,18 @@ impl Store {
 
     /// As [`put`](Self::put) if that need not wait; otherwise does nothing.
     pub fn put_now(&self, key: &[u8], value: &[u8]) -> Poll<Result<(), Error>> {
-        match self.inner.write_now(&[NewRecord::put(key, value, NEVER)]) {
-            Ok(true) => Poll::Ready(Ok(())),
-            Ok(false) => Poll::Pending,
-            Err(error) => Poll::Ready(Err(error)),
-        }
+        let entry = NewRecord::put(key, value, NEVER);
+        self.inner.write_now(&[entry]).map_ok(|_| ())
+    }
+
+    /// As [`put_now`](Self::put_now) if the key has a value, maybe one that expired and that
+    /// maintenance did not remove yet. Says whether it has.
+    pub fn replace_now(&self, key: &[u8], value: &[u8]) -> Poll<Result<bool, Error>> {
+        let entry = NewRecord {
+            replaces: true,
+            ..NewRecord::put(key, value, NEVER)
+        };
+        self.inner.write_now(&[entry])
     }
 
     /// Removes a key. Says whether it was there.
@@ -268,15 +281,28 @@ impl Store {
 
     /// Does all writes of a batch at once.
     pub async fn write(&self, batch: &Batch) -> Result<(), Error> {
-        let entries = batch.iter().map(|(key, value)| match value {
-            Some((value, expiry)) => NewRecord::put(key, value, self.inner.time_of(expiry)),
-            None => NewRecord::delete(key),
-        });
-        let entries: SmallVec<[NewRecord; 4]> = entries.collect();
+        let entries = self.entries(batch);
         if entries.is_empty() {
             return Ok(());
         }
         self.inner.write(&entries, |_| true).await.map(|_| ())
+    }
+
+    /// As [`write`](Self::write) if that need not wait; otherwise does nothing.
+    pub fn write_now(&self, batch: &Batch) -> Poll<Result<(), Error>> {
+        let entries = self.entries(batch);
+        if entries.is_empty() {
+            return Poll::Ready(Ok(()));
+        }
+        self.inner.write_now(&entries).map_ok(|_| ())
+    }
+
+    fn entries<'b>(&self, batch: &'b Batch) -> SmallVec<[NewRecord<'b>; 4]> {
+        let entries = batch.iter().map(|(key, value)| match value {
+            Some((value, expiry)) => NewRecord::put(key, value, self.inner.time_of(expiry)),
+            None => NewRecord::delete(key),
+        });
+        entries.collect()
     }
 
     /// What the store holds and has done.

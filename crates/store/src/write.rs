@@ -1,6 +1,8 @@
 //! Writing: records are appended and the index follows, under the locks of their keys.
 
 use std::sync::Arc;
+use std::sync::atomic::Ordering::Relaxed;
+use std::task::Poll;
 
 use smallvec::SmallVec;
 
@@ -65,18 +67,21 @@ impl Inner {
     }
 
     /// Appends records as a batch and changes the index, if that need wait for neither the disk nor
-    /// slow memory, and no value is in pieces. Says whether it did.
-    pub fn write_now(&self, entries: &[NewRecord<'_>]) -> Result<bool, Error> {
+    /// slow memory, and no value is in pieces. Says whether there was what they are to replace.
+    pub fn write_now(&self, entries: &[NewRecord<'_>]) -> Poll<Result<bool, Error>> {
         let options = self.log.options();
         if options.durability == Durability::Each || self.index.is_tiered() {
-            return Ok(false);
+            return Poll::Pending;
         }
         let longest = self.check(entries)?;
         if entries.iter().any(|it| is_large(it, options, longest)) {
-            return Ok(false);
+            return Poll::Pending;
         }
-        let appended = self.try_append(entries, |_| true)?;
-        Ok(matches!(appended, Some(Appended::At(_))))
+        match self.try_append(entries, |_| true)? {
+            Appended::At(_) => Poll::Ready(Ok(true)),
+            Appended::Refused => Poll::Ready(Ok(false)),
+            Appended::NotNow(_) => Poll::Pending,
+        }
     }
 
     /// The same, without waiting until they are durable. The number of the last record; `None` if
@@ -92,9 +97,9 @@ impl Inner {
         }
         loop {
             match self.try_append(entries, &allowed)? {
-                Some(Appended::At(sequence)) => return Ok(Some(sequence)),
-                Some(Appended::NotNow(changes)) => self.log.wait_for_change(changes).await,
-                None => return Ok(None),
+                Appended::At(sequence) => return Ok(Some(sequence)),
+                Appended::NotNow(changes) => self.log.wait_for_change(changes).await,
+                Appended::Refused => return Ok(None),
             }
         }
     }
@@ -154,7 +159,7 @@ impl Inner {
         &self,
         entries: &[NewRecord<'a>],
         allowed: impl Fn(&Inner) -> bool,
-    ) -> Result<Option<Appended<u64>>, Error> {
+    ) -> Result<Appended<u64>, Error> {
         // In ascending order, so that no two batches wait for one another.
         let mut stripes: SmallVec<[usize; 1]> =
             entries.iter().map(|it| stripe_of(it.key)).collect();
@@ -163,7 +168,7 @@ impl Inner {
         let locks = stripes.into_iter().map(|it| self.lock_stripe(it));
         let _locks: SmallVec<[_; 1]> = locks.collect();
         if !allowed(self) {
-            return Ok(None);
+            return Ok(Appended::Refused);
         }
         let new = self.reserve(entries)?;
         let timed = entries.iter().filter(|it| it.expires != NEVER);
@@ -171,6 +176,8 @@ impl Inner {
         let is_twice = has_twice(entries);
         // Times that records of these keys had before, and their keys.
         let mut times = SmallVec::<[_; 1]>::new();
+        // Whether the index took a key that it had no place for.
+        let mut is_new = false;
         let appended = reserved.and_then(|()| {
             let fresh = |entry: &NewRecord| self.is_fresh(entry);
             self.log
@@ -182,11 +189,17 @@ impl Inner {
                     }
                     let word = location.to_word();
                     let old = match entry.kind {
-                        Kind::Put => self.index.insert(entry.key, word).expect("it has a place"),
+                        Kind::Put if entry.replaces => match self.index.update(entry.key, word) {
+                            None => return Ok(false),
+                            old => old,
+                        },
+                        // It has a place, or is the first record.
+                        Kind::Put => self.index.insert(entry.key, word)?,
                         // What follows in the batch may need the place.
                         _ if is_twice => self.index.update(entry.key, PENDING),
                         _ => self.index.remove(entry.key),
                     };
+                    is_new |= is_put && old.is_none();
                     let new = is_put.then_some((location, entry.large));
                     if let Some(at) = self.changed(entry.key, old, new) {
                         times.push((at, entry.key));
@@ -194,8 +207,12 @@ impl Inner {
                     if entry.expires != NEVER {
                         self.deadlines.place(entry.key, entry.expires);
                     }
+                    Ok(true)
                 })
         });
+        if is_new {
+            self.look_at_index();
+        }
         if !matches!(appended, Ok(Appended::At(_))) {
             for key in new {
                 self.index.remove(key);
@@ -210,7 +227,7 @@ impl Inner {
             self.settle(key, at);
         }
         self.bound_snapshots();
-        appended.map(Some)
+        appended
     }
 
     /// A key's word in the index was `old`, and now its record lies at `new`, with its value if it
@@ -273,16 +290,26 @@ impl Inner {
     }
 
     /// Makes places in the index for keys that are not there, as that can fail: afterwards nothing
-    /// can but the log. Returns these keys.
+    /// can but the log. Returns these keys. The first record needs no place in advance: where the
+    /// index does not take its key, nothing has happened yet.
     fn reserve<'a>(&self, entries: &[NewRecord<'a>]) -> Result<Vec<&'a [u8]>, Error> {
         let mut new = Vec::new();
-        // Deletes too, so that their paths through the index are near when they are removed.
+        let needs_place = |entry: &NewRecord| {
+            let is_full = !entry.replaces && self.was_index_full.load(Relaxed);
+            is_full || entry.expires != NEVER || entry.large.is_some()
+        };
+        let is_first_placed = entries.first().is_some_and(needs_place);
+        if entries.len() == 1 && !is_first_placed {
+            return Ok(new);
+        }
+        // Of all, so that their paths through the index are near when it changes.
         let keys: SmallVec<[&[u8]; 16]> = entries.iter().map(|it| it.key).collect();
-        for ((entry, key), word) in entries.iter().zip(&keys).zip(self.words(&keys)) {
+        let found = entries.iter().zip(&keys).zip(self.words(&keys));
+        for ((entry, key), word) in found.skip(usize::from(!is_first_placed)) {
             if word.is_some() || entry.kind != Kind::Put {
                 continue;
             }
-            let reserved = match self.is_index_full() {
+            let reserved = match self.look_at_index() {
                 true => None,
                 false => self.index.insert(key, PENDING).ok(),
             };
@@ -299,6 +326,13 @@ impl Inner {
             }
         }
         Ok(new)
+    }
+
+    /// Whether the index has all the memory that it may, as those know then who do not ask.
+    pub fn look_at_index(&self) -> bool {
+        let is_full = self.is_index_full();
+        self.was_index_full.store(is_full, Relaxed);
+        is_full
     }
 
     /// Waits until all records up to this number are on the disk.

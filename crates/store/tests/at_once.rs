@@ -116,7 +116,7 @@ async fn operate(store: &Store, model: &mut Model, rng: &mut Rng, counts: &mut C
             // Keys that are there and others; some of them twice.
             let keys: Vec<_> = (0..rng.usize(0..40)).map(|_| draw_key(rng)).collect();
             let keys: Vec<&[u8]> = keys.iter().map(Vec::as_slice).collect();
-            store.prepare(&keys);
+            store.prepare(&keys, |at| at % 2 == 0);
             for key in keys {
                 get_now(store, model, key, counts);
             }
@@ -190,7 +190,7 @@ fn values_in_pieces_and_those_that_expired_are_declined_and_what_can_not_be_is_s
         assert_eq!(store.get_now(b"key", <[u8]>::len), Poll::Ready(None));
         store.put(b"key", &large).await.expect("there is space");
         assert!(store.get_now(b"key", <[u8]>::len).is_pending());
-        store.prepare(&[&b"key"[..], b"other"]);
+        store.prepare(&[&b"key"[..], b"other"], |_| true);
         assert!(store.put_now(b"key", b"short").is_ready());
         let short = store.get_now(b"key", <[u8]>::to_vec);
         assert_eq!(short, Poll::Ready(Some(b"short".to_vec())));
@@ -246,7 +246,7 @@ fn the_nth_request_fails_for_every_n() {
                         pause().await;
                     }
                     let key = vec![rng.u8(0..20)];
-                    store.prepare(&[&key[..]]);
+                    store.prepare(&[&key[..]], |_| true);
                     if let Poll::Ready(found) = store.get_now(&key, <[u8]>::to_vec) {
                         assert_eq!(found.as_ref(), model.get(&key), "{n}");
                     }

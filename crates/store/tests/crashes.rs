@@ -41,6 +41,7 @@ fn options(durability: Durability, now: &Arc<AtomicU64>, is_tiered: bool) -> Opt
         durability,
         segment_bytes: 64 << 10,
         capacity: 40 * (64 << 10),
+        idle_bytes: if is_tiered { 2 * (64 << 10) } else { 0 },
         evict: false,
         direct: false,
     }

@@ -24,6 +24,8 @@ impl Flags {
     pub const ALL_KEYS: Flags = Flags(128);
     /// It locks its keys itself.
     pub const UNLOCKED: Flags = Flags(256);
+    /// Mostly it does not look at what it sets.
+    pub const OVERWRITES: Flags = Flags(512);
 
     pub const fn and(self, other: Flags) -> Flags {
         Flags(self.0 | other.0)

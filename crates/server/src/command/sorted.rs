@@ -1,5 +1,7 @@
 //! Sorted sets: members with scores.
 
+use std::task::Poll;
+
 use super::ranges::{By, Request, fetch, lexical, scored};
 use super::{Call, Done, Failure, decimal, matches, number, scan};
 use crate::keyspace::{Entry, Kind, score_of, sortable};
@@ -12,6 +14,21 @@ async fn sorted(call: &Call<'_>) -> Result<Option<Entry>, Failure> {
         .keyspace()
         .aggregate(call.arg(1), Kind::SortedSet, call.now)
         .await?)
+}
+
+/// One score of one member, without options.
+pub(super) fn zadd_now(call: &mut Call) -> Option<Done> {
+    if call.args.len() != 4 {
+        return None;
+    }
+    let score = number::float(call.arg(2))?;
+    let keyspace = call.keyspace();
+    match keyspace.set_score_now(call.arg(1), call.arg(3), score) {
+        Poll::Ready(Ok(is_new)) => call.out.integer(is_new.into()),
+        Poll::Ready(Err(error)) => return Some(Err(error.into())),
+        Poll::Pending => return None,
+    }
+    Some(Ok(()))
 }
 
 pub(super) async fn zadd(call: &mut Call<'_>) -> Done {

@@ -20,6 +20,7 @@ const NO: Keys = Keys::None;
 const R: Flags = Flags::READ;
 const W: Flags = Flags::WRITE;
 const G: Flags = Flags::WRITE.and(Flags::GROWS);
+const O: Flags = G.and(Flags::OVERWRITES);
 const N: Flags = Flags::NONE;
 /// It takes its keys' locks itself, as it may wait.
 const B: Flags = Flags::WRITE.and(Flags::UNLOCKED);
@@ -89,11 +90,11 @@ pub(crate) static TABLE: &[Command] = rows! {
     "incrby" 3 G, ONE, later!(strings::incrby), "Adds to an integer";
     "incrbyfloat" 3 G, ONE, later!(strings::incrbyfloat), "Adds to a floating-point number";
     "mget" -2 R, ALL, later!(strings::mget), "Returns strings";
-    "mset" -3 G, PAIRS, later!(strings::mset), "Sets strings at once";
+    "mset" -3 O, PAIRS, later!(strings::mset), "Sets strings at once";
     "msetnx" -3 G, PAIRS, later!(strings::msetnx), "Sets strings if none of them exists";
-    "psetex" 4 G, ONE, later!(strings::psetex), "Sets a string that expires, in milliseconds";
-    "set" -3 G, ONE, quick!(strings::set_now, strings::set), "Sets a string";
-    "setex" 4 G, ONE, later!(strings::setex), "Sets a string that expires, in seconds";
+    "psetex" 4 O, ONE, later!(strings::psetex), "Sets a string that expires, in milliseconds";
+    "set" -3 O, ONE, quick!(strings::set_now, strings::set), "Sets a string";
+    "setex" 4 O, ONE, later!(strings::setex), "Sets a string that expires, in seconds";
     "setnx" 3 G, ONE, later!(strings::setnx), "Sets a string if it does not exist";
     "setrange" 4 G, ONE, later!(strings::setrange), "Overwrites a part of a string";
     "strlen" 2 R, ONE, later!(strings::strlen), "Returns the length of a string";
@@ -164,7 +165,7 @@ pub(crate) static TABLE: &[Command] = rows! {
     "rpushx" -3 G, ONE, later!(lists::push), "Adds elements behind a list that exists";
     ]
     "sorted-set" => [
-    "zadd" -4 G, ONE, later!(sorted::zadd), "Sets scores of members";
+    "zadd" -4 G, ONE, quick!(sorted::zadd_now, sorted::zadd), "Sets scores of members";
     "zcard" 2 R, ONE, later!(sorted::zcard), "Counts members";
     "zdiff" -3 R, COUNTED, later!(combinations::zdiff), "Returns the difference of sorted sets";
     "zdiffstore" -4 G, STORED, later!(combinations::zdiffstore), "Stores the difference";

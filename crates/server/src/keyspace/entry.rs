@@ -20,6 +20,17 @@ pub enum Kind {
 }
 
 impl Kind {
+    /// That of a key with this record.
+    fn of(record: &[u8]) -> Kind {
+        match record.first().copied().unwrap_or(0) & !EXPIRES {
+            1 => Kind::Hash,
+            2 => Kind::Set,
+            3 => Kind::SortedSet,
+            4 => Kind::List,
+            _ => Kind::String,
+        }
+    }
+
     /// Its name for `TYPE`.
     pub fn name(self) -> &'static str {
         match self {
@@ -50,14 +61,7 @@ pub struct Entry {
 impl Entry {
     /// A record that [`encode`](Self::encode) made.
     pub fn new(bytes: Vec<u8>) -> Entry {
-        let first = bytes.first().copied().unwrap_or(0);
-        let kind = match first & !EXPIRES {
-            1 => Kind::Hash,
-            2 => Kind::Set,
-            3 => Kind::SortedSet,
-            4 => Kind::List,
-            _ => Kind::String,
-        };
+        let kind = Kind::of(&bytes);
         let expires = Entry::expiry(&bytes);
         let header = if expires.is_some() { 9 } else { 1 }.min(bytes.len());
         Entry {
@@ -91,6 +95,13 @@ impl Entry {
         Some(i64::from_le_bytes(at.try_into().expect("eight bytes")))
     }
 
+    /// What the record of a hash, set or sorted set says: its kind, its id, and the number of its
+    /// elements.
+    pub(super) fn elements_of(record: &[u8]) -> (Kind, u64, u64) {
+        let value = Entry::split(record).1;
+        (Kind::of(record), number(value, 0), number(value, 8))
+    }
+
     /// A record of a value in parts.
     pub fn encode(kind: Kind, expires: Option<i64>, value: &[&[u8]]) -> Vec<u8> {
         let len: usize = value.iter().map(|it| it.len()).sum();
@@ -115,23 +126,23 @@ impl Entry {
 
     /// The id of a hash, set, sorted set or list; 0 of a list whose elements are in this record.
     pub fn id(&self) -> u64 {
-        self.number(0)
+        number(self.value(), 0)
     }
 
     /// Elements of a hash, set, sorted set or list.
     pub fn elements(&self) -> u64 {
-        self.number(8)
+        number(self.value(), 8)
     }
 
     /// What stands behind the elements' number.
     pub(super) fn rest(&self) -> &[u8] {
         self.value().get(16..).unwrap_or(&[])
     }
+}
 
-    fn number(&self, at: usize) -> u64 {
-        let bytes = self.value().get(at..at + 8);
-        bytes.map_or(0, |it| {
-            u64::from_le_bytes(it.try_into().expect("eight bytes"))
-        })
-    }
+fn number(value: &[u8], at: usize) -> u64 {
+    let bytes = value.get(at..at + 8);
+    bytes.map_or(0, |it| {
+        u64::from_le_bytes(it.try_into().expect("eight bytes"))
+    })
 }

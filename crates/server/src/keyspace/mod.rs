@@ -34,9 +34,11 @@ mod error;
 mod expiry;
 mod list;
 mod long;
+mod member;
 mod moving;
 mod now;
 mod orphans;
+mod prepare;
 mod waiting;
 mod watch;
 
@@ -55,7 +57,7 @@ pub use entry::{Entry, Kind};
 pub use error::Error;
 pub use list::{List, Side};
 pub use long::{LONG, MAX_STRING, Text};
-pub use now::Place;
+pub use prepare::Place;
 pub use waiting::{Wait, Waiting};
 pub use watch::{Watched, Watches};
 

@@ -146,10 +146,11 @@ impl<I: Deref<Target = Inner>> Pending<I> {
                         });
                         inner.large.add(value, location, piece.len());
                         inner.log.count(None, Some(location));
+                        Ok(true)
                     },
                 );
                 match appended? {
-                    Appended::At(_) => return Ok(()),
+                    Appended::At(_) | Appended::Refused => return Ok(()),
                     Appended::NotNow(changes) => changes,
                 }
             };

@@ -1,9 +1,10 @@
 //! Puts, gets, deletes, batches: what each does to the records.
 
 use std::path::Path;
+use std::task::Poll;
 
 use timberline_io::{Disk, wait_for};
-use timberline_store::{Batch, MAX_KEY, MAX_VALUE, Options, Store};
+use timberline_store::{Batch, Durability, MAX_KEY, MAX_VALUE, Options, Store};
 
 use crate::{options, simulated, with_store};
 
@@ -215,4 +216,42 @@ fn threads_share_a_store() {
     let closed = wait_for(store.put(b"late", b"")).expect_err("it is closed");
     assert_eq!(closed.to_string(), "the store is closed");
     std::fs::remove_dir_all(&folder).expect("it is there");
+}
+
+#[test]
+fn what_needs_no_waiting_is_done_at_once_or_not_at_all() {
+    let (_, disk, mut driver) = simulated(9);
+    for durability in [Durability::None, Durability::Each] {
+        let is_at_once = durability == Durability::None;
+        let options = Options {
+            durability,
+            ..options()
+        };
+        driver.block_on(with_store(&disk, options, async |store| {
+            let value = |key: &[u8]| match store.get_now(key, <[u8]>::to_vec) {
+                Poll::Ready(value) => value,
+                Poll::Pending => panic!("it was not flushed"),
+            };
+            assert_eq!(store.put_now(b"a", b"1").is_ready(), is_at_once);
+            let mut batch = Batch::new();
+            batch.put(b"b", b"1");
+            batch.delete(b"a");
+            assert_eq!(store.write_now(&batch).is_ready(), is_at_once);
+            if !is_at_once {
+                assert_eq!((store.len(), value(b"b")), (0, None));
+                return;
+            }
+            assert_eq!((value(b"a"), value(b"b")), (None, Some(b"1".to_vec())));
+            let replaced = |key: &[u8]| match store.replace_now(key, b"2") {
+                Poll::Ready(replaced) => replaced.expect("there is space"),
+                Poll::Pending => panic!("there is nothing to wait for"),
+            };
+            assert!(replaced(b"b") && !replaced(b"a") && !replaced(b"c"));
+            assert_eq!((value(b"b"), value(b"c")), (Some(b"2".to_vec()), None));
+            assert_eq!((store.len(), store.starting_with(b'c')), (1, 0));
+            // What was refused left no gap in the log's numbers, for which this would wait.
+            store.sync().await.expect("it is synced");
+            store.delete(b"b").await.expect("it is deleted");
+        }));
+    }
 }

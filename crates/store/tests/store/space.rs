@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 
 use timberline_io::Faults;
-use timberline_store::{Durability, Error, Options};
+use timberline_store::{Batch, Durability, Error, Options};
 
 use crate::{SEGMENT, options, simulated, with_store};
 
@@ -91,4 +91,31 @@ fn a_full_store_reads_deletes_and_takes_writes_again() {
             assert_eq!(again, put / 4, "space came back");
         }));
     }
+}
+
+#[test]
+fn little_that_is_overwritten_needs_no_moves() {
+    let (_, disk, mut driver) = simulated(7);
+    let options = Options {
+        capacity: 40 * SEGMENT,
+        idle_bytes: 4 * SEGMENT,
+        durability: Durability::None,
+        ..options()
+    };
+    driver.block_on(with_store(&disk, options, async |store| {
+        // Half a segment that is overwritten in turn, and keys that others take the place of.
+        for write in 0..10_000u32 {
+            let mut batch = Batch::new();
+            batch.put(&(write % 32).to_be_bytes(), &[write as u8; 900]);
+            batch.put(&[&b"at"[..], &write.to_be_bytes()].concat(), b"");
+            if let Some(old) = write.checked_sub(32) {
+                batch.delete(&[&b"at"[..], &old.to_be_bytes()].concat());
+            }
+            store.write(&batch).await.expect("there is space");
+        }
+        let stats = store.stats();
+        println!("{stats:?}");
+        assert!(stats.cleaned > 100 && stats.segments <= 12);
+        assert_eq!((stats.moved, stats.keys), (0, 64));
+    }));
 }
