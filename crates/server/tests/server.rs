@@ -334,3 +334,59 @@ fn wait_for_keys(client: &mut client::Client<std::net::TcpStream>, keys: usize) 
         std::thread::sleep(std::time::Duration::from_millis(10));
     }
 }
+
+#[test]
+fn members_and_strings_that_are_set_at_once_are_what_was_sent_last() {
+    let folder = Folder::new();
+    let server = Running::new(&folder);
+    let mut client = server.client();
+    let mut sent = Vec::new();
+    let member = |number: u32| format!("m{}", number % 50);
+    for number in 0..5_000u32 {
+        let score = (number * 7919 % 1000).to_string();
+        let key = if number % 3 == 0 { "set" } else { "other" };
+        let args = [&b"ZADD"[..], key.as_bytes(), score.as_bytes()];
+        sent.extend(encoded(&[&args[..], &[member(number).as_bytes()]].concat()));
+    }
+    client.send(&sent);
+    let mut seen = std::collections::BTreeSet::new();
+    for number in 0..5_000u32 {
+        let is_new = seen.insert((number % 3 == 0, member(number)));
+        let expected = format!(":{}\r\n", u8::from(is_new));
+        assert_eq!(client.reply(), expected.as_bytes());
+    }
+    for key in ["set", "other"] {
+        assert_eq!(client.says(&format!("ZCARD {key}")), ":50\r\n");
+        // Each member has one place in the order of scores, that of its last score.
+        let mut last = std::collections::BTreeMap::new();
+        for number in (0..5_000u32).filter(|it| (it % 3 == 0) == (key == "set")) {
+            last.insert(member(number), number * 7919 % 1000);
+        }
+        let mut places: Vec<_> = last
+            .into_iter()
+            .map(|(name, score)| (score, name))
+            .collect();
+        places.sort();
+        let flat = places
+            .iter()
+            .flat_map(|it| [it.1.clone(), it.0.to_string()]);
+        let flat: Vec<String> = flat
+            .map(|it| format!("${}\r\n{it}\r\n", it.len()))
+            .collect();
+        let expected = format!("*{}\r\n{}", flat.len(), flat.concat());
+        assert_eq!(
+            client.says(&format!("ZRANGE {key} 0 -1 WITHSCORES")),
+            expected
+        );
+    }
+    // What is a sorted set is no string, and the other way round.
+    client.send(b"SET set 1\r\nINCR set\r\nZADD set 1 m\r\nZADD string 1 m\r\nSET string 1\r\n");
+    for expected in ["+OK", ":2", "-WRONGTYPE", ":1", "+OK"] {
+        assert!(
+            client.reply().starts_with(expected.as_bytes()),
+            "{expected}"
+        );
+    }
+    assert_eq!(client.says("TYPE string"), "+string\r\n");
+    assert_eq!(client.says("DBSIZE"), ":3\r\n");
+}
