@@ -165,16 +165,17 @@ pub trait Relocate {
     fn reclaim(&self);
 }
 
-/// Compaction of fast memory, for trees whose nodes have several sizes.
+/// Compaction of tiers, for trees whose nodes have several sizes.
 pub trait Compaction {
-    /// Compaction candidates: chunks of fast memory with few nodes, which would fit elsewhere. Such
+    /// Compaction candidates: chunks of a tier with few nodes, which would fit elsewhere. Such
     /// chunks withhold memory from nodes of other sizes.
-    fn compaction_candidates(&self) -> CompactionCandidates {
+    fn compaction_candidates(&self, tier: TierId) -> CompactionCandidates {
+        let _ = tier;
         CompactionCandidates::NONE
     }
 
-    /// Moves the nodes on the path to a fast leaf, itself included, out of these chunks, to other
-    /// places in fast memory. Returns how many moved.
+    /// Moves the nodes on the path to a leaf, itself included, out of these chunks, to other places
+    /// in their tier. Returns how many moved.
     fn relocate_path(&self, leaf: &KeyBytes, away_from: &CompactionCandidates) -> usize {
         let _ = (leaf, away_from);
         0

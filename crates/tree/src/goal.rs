@@ -31,10 +31,10 @@ impl<'s> Goal<'s> {
         Goal { tier, from }
     }
 
-    /// Another place in fast memory.
+    /// Another place in the tier of these chunks.
     pub fn away_from(candidates: &'s CompactionCandidates) -> Self {
         Goal {
-            tier: TierId::FAST,
+            tier: candidates.tier(),
             from: Source::Chunks(candidates),
         }
     }

@@ -364,13 +364,21 @@ fn upserts_of_one_key_meet() {
 fn fast_memory_is_of_use_to_nodes_of_any_size() {
     // With 102 and 113 a quarter of fast memory stayed stranded in slots of other sizes.
     for seed in [draw::seed(), 102, 113] {
-        fast_memory_is_of_use(seed);
+        memory_is_of_use(arenas::two(400 << 10, arenas::AMPLE), TierId::FAST, seed);
     }
 }
 
-fn fast_memory_is_of_use(seed: u64) {
-    let (records, fast) = (40_000, 400 << 10);
-    let arenas = arenas::two(fast, arenas::AMPLE);
+/// The same for the tier below a small fast one.
+#[test]
+fn the_middle_tier_is_of_use_to_nodes_of_any_size() {
+    for seed in [draw::seed(), 102, 113] {
+        let arenas = arenas::three([32 << 10, 400 << 10, arenas::AMPLE]);
+        memory_is_of_use(arenas, TierId(1), seed);
+    }
+}
+
+fn memory_is_of_use(arenas: Arenas, tier: TierId, seed: u64) {
+    let (records, limit) = (40_000, arenas.budget(tier).limit());
     let home = HeatIn::Leaf { leaf_bytes: 40 };
     let policy = Timberline::new(&arenas, home, TimberlineConfig::default()).unwrap();
     let map: Art<u64, u64, Native> = Art::in_memory(Native(arenas), policy.clone()).unwrap();
@@ -380,7 +388,8 @@ fn fast_memory_is_of_use(seed: u64) {
     for &key in &keys {
         map.insert(&key, key).unwrap();
     }
-    let used = |tier| map.memory().arenas().used(TierId(tier));
+    let arenas = map.memory().arenas();
+    let used = || (0..arenas.tiers()).map(|tier| arenas.used(TierId(tier as u8)));
     for round in 0.. {
         for _ in 0..500 {
             let hot = keys[draw.below(2_000) as usize];
@@ -389,17 +398,17 @@ fn fast_memory_is_of_use(seed: u64) {
         clockwork.run_for(&*map.placed(), Duration::from_millis(20));
         if round % 20 == 0 {
             check::reclaim_until(&*map.placed(), "retired nodes", || {
-                used(0) + used(1) == map.stats().bytes_in_nodes
+                used().sum::<usize>() == map.stats().bytes_in_nodes
             });
             // Other tests hold back what moves leave behind, and so the moves that it would have
             // room for.
-            if round >= 400 && used(0) * 10 > fast * 8 {
+            if round >= 400 && arenas.used(tier) * 10 > limit * 8 {
                 break;
             }
             assert!(
                 round < 2000,
-                "seed {seed}: {} bytes of {fast} are used",
-                used(0)
+                "seed {seed}: {} bytes of {limit} are used",
+                arenas.used(tier)
             );
         }
     }

@@ -1,9 +1,9 @@
-//! Compaction of fast memory.
+//! Compaction of a tier.
 //!
 //! Where nodes have many sizes, those that stay while others leave end up scattered: a chunk with
-//! one node in it withholds its memory from nodes of other sizes. When promotions find fast memory
-//! full, the nodes of such chunks are relocated within fast memory: a sweep visits the fast leaves
-//! in key order, some in each round, and relocates nodes of those chunks on the path to each.
+//! one node in it withholds its memory from nodes of other sizes. When promotions find the tier
+//! full, the nodes of such chunks are relocated within it: a sweep visits the tier's leaves in key
+//! order, some in each round, and relocates nodes of those chunks on the path to each.
 
 use std::ops::ControlFlow;
 use std::time::Duration;
@@ -15,38 +15,38 @@ use crate::{KeyBytes, Placed};
 
 /// Leaves visited in a round.
 const STRIDE: usize = 16_384;
-/// The fraction of fast memory that the first compaction must free: one part in 8.
+/// The fraction of the tier that the first compaction must free: one part in 8.
 const WORTH: usize = 8;
 /// Each attempt that finds too little halves the fraction, down to this one. Otherwise up to an
-/// eighth of fast memory could stay stranded for good.
+/// eighth of the tier could stay stranded for good.
 const LEAST_WORTH: usize = 64;
 /// The pause between two searches for candidates, doubled after each that finds too little.
 const MIN_BACKOFF: Duration = Duration::from_millis(500);
 const MAX_BACKOFF: Duration = Duration::from_secs(16);
 
 pub struct Compaction {
+    tier: TierId,
     /// Chunks that are being emptied.
     candidates: CompactionCandidates,
     /// Leaves below this fence were visited.
     next: KeyBytes,
     /// Of searches for candidates.
     backoff: Backoff,
-    /// The fraction of fast memory that must come free: one part in this many.
+    /// The fraction of the tier that must come free: one part in this many.
     worth: usize,
 }
 
-impl Default for Compaction {
-    fn default() -> Self {
+impl Compaction {
+    pub fn of(tier: TierId) -> Self {
         Compaction {
+            tier,
             candidates: CompactionCandidates::NONE,
             next: KeyBytes::default(),
             backoff: Backoff::new(MIN_BACKOFF, MAX_BACKOFF),
             worth: WORTH,
         }
     }
-}
 
-impl Compaction {
     /// Whether a sweep is under way.
     pub fn is_active(&self) -> bool {
         !self.candidates.is_empty()
@@ -56,8 +56,8 @@ impl Compaction {
     /// Returns how many nodes moved.
     pub fn step(&mut self, tree: &dyn Placed, stranded: bool, now: Duration) -> usize {
         if !self.is_active() && stranded && self.backoff.is_over(now) {
-            let candidates = tree.compaction_candidates();
-            let is_worth_it = candidates.bytes() >= tree.fill(TierId::FAST).limit / self.worth;
+            let candidates = tree.compaction_candidates(self.tier);
+            let is_worth_it = candidates.bytes() >= tree.fill(self.tier).limit / self.worth;
             if is_worth_it && !candidates.is_empty() {
                 (self.candidates, self.next) = (candidates, KeyBytes::default());
                 self.worth = WORTH;
@@ -76,7 +76,7 @@ impl Compaction {
 
     fn go_on(&mut self, tree: &dyn Placed) -> usize {
         let (mut leaves, mut behind) = (Vec::new(), None);
-        tree.each_fast_leaf(&self.next, &mut |leaf| {
+        tree.each_leaf_in(self.tier, &self.next, &mut |leaf| {
             let fence = leaf.fence.to_bytes();
             if leaves.len() == STRIDE {
                 behind = Some(fence);
@@ -107,7 +107,7 @@ mod tests {
     #[test]
     fn looks_in_vain_ask_for_less() {
         let tree = FakeTree::uniform(2, 4, 5);
-        let mut compaction = Compaction::default();
+        let mut compaction = Compaction::of(TierId::FAST);
         let limit = tree.fill(TierId::FAST).limit;
         let wanted = |compaction: &Compaction| limit.div_ceil(compaction.worth);
         let first = wanted(&compaction);
@@ -124,7 +124,7 @@ mod tests {
     fn looks_in_vain_become_rare() {
         // All of its nodes have one size: there are never any candidates.
         let tree = FakeTree::uniform(2, 4, 5);
-        let mut compaction = Compaction::default();
+        let mut compaction = Compaction::of(TierId::FAST);
         let mut looks = Vec::new();
         for tenth in 0..600 {
             let (now, due) = (Duration::from_millis(100 * tenth), compaction.backoff.due);

@@ -6,7 +6,7 @@
 //! to demote and up to which heat, how many pages to drop, and how many candidates to promote.
 
 use super::Candidate;
-use super::heat::{HOTTEST, SAMPLE};
+use super::heat::HOTTEST;
 
 /// The heat histogram: how many fast leaves have each heat.
 pub struct HeatHistogram {
@@ -99,9 +99,9 @@ impl HeatHistogram {
     }
 
     /// The plan for `candidates`, hottest first, with `free` slots to use, or (if negative) to make
-    /// free first.
-    pub fn plan(&self, pages: Pages, candidates: &[Candidate], free: isize) -> Plan {
-        let mut plan = self.plan_for_all(pages, candidates, free);
+    /// free first. `sample` is the heat of a sample.
+    pub fn plan(&self, pages: Pages, candidates: &[Candidate], free: isize, sample: u16) -> Plan {
+        let mut plan = self.plan_for_all(pages, candidates, free, sample);
         // Of equally hot ones leaves are the victims: their records may have copies.
         let leaves = self.leaves().take(usize::from(pages.heat) + 1);
         let leaves: usize = leaves.map(|(_, leaves)| leaves as usize).sum();
@@ -111,7 +111,13 @@ impl HeatHistogram {
     }
 
     /// The same, with pages counted as leaves.
-    fn plan_for_all(&self, pages: Pages, candidates: &[Candidate], free: isize) -> Plan {
+    fn plan_for_all(
+        &self,
+        pages: Pages,
+        candidates: &[Candidate],
+        free: isize,
+        sample: u16,
+    ) -> Plan {
         let mut coldest_first = self.leaves().flat_map(|(heat, leaves)| {
             let pages = if heat == pages.heat { pages.count } else { 0 };
             std::iter::repeat_n(heat, leaves as usize + pages)
@@ -127,7 +133,7 @@ impl HeatHistogram {
         for (index, hot) in candidates.iter().enumerate() {
             if (index as isize) >= free.max(0) {
                 match coldest_first.next() {
-                    Some(cold) if hot.heat >= worth_it(cold) => {
+                    Some(cold) if hot.heat >= worth_it(cold, sample) => {
                         plan.demote += 1;
                         plan.coldest = cold;
                     }
@@ -140,20 +146,22 @@ impl HeatHistogram {
     }
 }
 
-/// The least heat with which a slow leaf replaces a fast one this cold.
+/// The least heat with which a slow leaf replaces a fast one this cold, where a sample has the heat
+/// `sample`.
 ///
 /// Heat is a count of samples, so its error is its square root at best. A margin of half of that,
 /// and two samples (one made the leaf a candidate), keeps equally hot leaves from changing places
 /// for ever. Wider margins leave warm leaves in slow memory and save hardly any moves
 /// (`docs/design/placement.md`).
-pub fn worth_it(cold: u16) -> u16 {
-    let samples = f64::from(cold) / f64::from(SAMPLE);
+pub fn worth_it(cold: u16, sample: u16) -> u16 {
+    let samples = f64::from(cold) / f64::from(sample);
     let margin = 2.0 + 0.5 * samples.sqrt();
-    (f64::from(cold) + margin * f64::from(SAMPLE)) as u16
+    (f64::from(cold) + margin * f64::from(sample)) as u16
 }
 
 #[cfg(test)]
 mod tests {
+    use super::super::heat::SAMPLE;
     use super::*;
     use crate::KeyBytes;
     use crate::timberline::Promotable;
@@ -173,7 +181,7 @@ mod tests {
     #[test]
     fn free_slots_are_given_to_the_hottest() {
         let histogram = HeatHistogram::new([100, 200].into_iter());
-        let plan = histogram.plan(Pages::default(), &candidates(&[50, 40, 30]), 2);
+        let plan = histogram.plan(Pages::default(), &candidates(&[50, 40, 30]), 2, SAMPLE);
         assert_eq!(
             plan,
             Plan {
@@ -188,11 +196,11 @@ mod tests {
         let histogram = HeatHistogram::new([0, 0, 32, 300].into_iter());
         let promoted = |heats: &[u16]| {
             histogram
-                .plan(Pages::default(), &candidates(heats), 0)
+                .plan(Pages::default(), &candidates(heats), 0, SAMPLE)
                 .promote
         };
         // 32 eighths are 4 samples, known to 2: 4 + 2 / 2 + 2 = 7 samples are clearly more.
-        let plan = histogram.plan(Pages::default(), &candidates(&[400, 90, 56, 55]), 0);
+        let plan = histogram.plan(Pages::default(), &candidates(&[400, 90, 56, 55]), 0, SAMPLE);
         let expected = Plan {
             demote: 3,
             coldest: 32,
@@ -203,13 +211,16 @@ mod tests {
         assert_eq!(promoted(&[400, 90, 55]), 2);
         assert_eq!(promoted(&[15]), 0, "two samples are the least");
         assert_eq!(promoted(&[16]), 1);
+        // Where samples are finer, a smaller difference is clear: 32 of them, and 2 and 2.8 more.
+        let finer = |hot: u16| histogram.plan(Pages::default(), &candidates(&[400, 90, hot]), 0, 1);
+        assert_eq!([35, 36].map(|hot| finer(hot).promote), [2, 3]);
     }
 
     #[test]
     fn a_deficit_comes_first() {
         let histogram = HeatHistogram::new([7, 5, 90].into_iter());
         let plan = |heats: &[u16], free| {
-            let plan = histogram.plan(Pages::default(), &candidates(heats), free);
+            let plan = histogram.plan(Pages::default(), &candidates(heats), free, SAMPLE);
             (plan.demote, plan.coldest, plan.promote)
         };
         assert_eq!(plan(&[], -2), (2, 7, 0));
@@ -222,7 +233,7 @@ mod tests {
         let histogram = HeatHistogram::new([10, 20, 20, 400].into_iter());
         let pages = Pages { count: 3, heat: 20 };
         let plan = |count: usize| {
-            let plan = histogram.plan(pages, &candidates(&vec![300; count]), 0);
+            let plan = histogram.plan(pages, &candidates(&vec![300; count]), 0, SAMPLE);
             assert_eq!(plan.demote + plan.pages, plan.promote);
             (plan.demote, plan.pages)
         };
@@ -230,15 +241,15 @@ mod tests {
             [2, 3, 4, 6, 9].map(plan),
             [(2, 0), (3, 0), (3, 1), (3, 3), (3, 3)]
         );
-        let plan = histogram.plan(pages, &[], -9);
+        let plan = histogram.plan(pages, &[], -9, SAMPLE);
         assert_eq!((plan.demote, plan.pages), (4, 3), "all there is");
         // A page takes the place of a colder leaf, and never that of a page.
         let page = Candidate {
             what: Promotable::Page,
-            heat: worth_it(20) - 1,
+            heat: worth_it(20, SAMPLE) - 1,
             from: TierId::SLOW,
         };
-        let plan = histogram.plan(pages, &vec![page; 5], 0);
+        let plan = histogram.plan(pages, &vec![page; 5], 0, SAMPLE);
         assert_eq!((plan.demote, plan.pages, plan.promote), (1, 0, 1));
     }
 

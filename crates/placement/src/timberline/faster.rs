@@ -7,10 +7,12 @@
 
 use std::sync::Arc;
 use std::sync::atomic::Ordering::Relaxed;
+use std::time::Duration;
 
 use timberline_tier::TierId;
 
 use super::clock::ClockSweep;
+use super::compaction::Compaction;
 use super::exchange::{Pages, Plan, worth_it};
 use super::mover::BATCH;
 use super::victims::{Found, TableSweep, Victim, VictimSelection};
@@ -22,6 +24,9 @@ pub struct FasterTier {
     policy: Arc<Timberline>,
     tier: TierId,
     pub victims: Box<dyn VictimSelection>,
+    /// Memory of the tier is free, but in slots of other sizes.
+    pub stranded: bool,
+    compaction: Compaction,
 }
 
 /// The leaves that one boundary leaves to the next slower one.
@@ -44,7 +49,15 @@ impl FasterTier {
             policy,
             tier,
             victims,
+            stranded: false,
+            compaction: Compaction::of(tier),
         }
+    }
+
+    /// A round of compaction. Returns whether it goes on.
+    pub fn compact(&mut self, tree: &dyn Placed, now: Duration) -> bool {
+        self.compaction.step(tree, self.stranded, now);
+        self.compaction.is_active()
     }
 
     /// Exchanges leaves of this tier, which is not the fast one, with promotion candidates from
@@ -60,15 +73,21 @@ impl FasterTier {
         let reserve = policy.config.reserve;
         let kept = policy.scale.reserve(slots, slot_bytes, reserve) as isize;
         let free = slots as isize - (fill.used / slot_bytes) as isize - kept - rest.coming;
+        let free = match self.stranded {
+            // Leaves can still change places.
+            true => free.min(0),
+            false => free,
+        };
 
+        let sample = policy.sampling().finest();
         let histogram = self.victims.histogram(tree);
         let leaves = histogram.total();
-        let plan = histogram.plan(Pages::default(), &rest.candidates, free);
+        let plan = histogram.plan(Pages::default(), &rest.candidates, free, sample);
         let then_coldest = histogram.nth_coldest(1 + plan.demote + leaves / 100);
         let room = free + plan.demote as isize - plan.promote as isize;
         let floor = match room > 0 || plan.demote == leaves {
-            true => SAMPLE,
-            false => worth_it(then_coldest),
+            true => sample,
+            false => worth_it(then_coldest, sample),
         };
         let floor = floor.min(rest.floor);
         let boundary = &policy.boundaries[tier.index()];
@@ -77,7 +96,8 @@ impl FasterTier {
         boundary.allowance.renew(leaves as i64);
 
         let below = rest.candidates.split_off(plan.promote);
-        self.move_both_ways(tree, &plan, &rest.candidates);
+        let failed = self.move_both_ways(tree, &plan, &rest.candidates);
+        self.stranded = policy.scale.records && failed > 0;
         let next = TierId(tier.0 + 1);
         let from_next = rest.candidates.iter().filter(|it| it.from == next).count();
         Rest {
@@ -87,8 +107,9 @@ impl FasterTier {
         }
     }
 
-    /// Demotes the plan's victims and promotes `hot`, by turns, as demotions make room.
-    fn move_both_ways(&mut self, tree: &dyn Placed, plan: &Plan, hot: &[Candidate]) {
+    /// Demotes the plan's victims and promotes `hot`, by turns, as demotions make room. Returns how
+    /// many promotions found the tier full.
+    fn move_both_ways(&mut self, tree: &dyn Placed, plan: &Plan, hot: &[Candidate]) -> usize {
         let mut hot = hot.chunks(BATCH);
         let mut victims = self.victims.victims(tree, plan).into_iter();
         let mut failed = 0;
@@ -110,7 +131,7 @@ impl FasterTier {
                 }
             }
             if cold.is_empty() && batch.is_empty() {
-                return;
+                return failed;
             }
         }
     }
@@ -127,7 +148,10 @@ impl FasterTier {
         let broken = &policy.boundaries[self.tier.index()].broken;
         boundary::mend(broken, self.tier, tree, || {
             let relief = policy.scale.relief(tree.node_bytes()) as isize;
-            let plan = self.victims.histogram(tree).plan(pages, &[], -relief);
+            let plan = self
+                .victims
+                .histogram(tree)
+                .plan(pages, &[], -relief, SAMPLE);
             drop_pages(plan.pages);
             let victims = self.victims.victims(tree, &plan);
             self.demote_all(tree, &victims);
@@ -214,7 +238,7 @@ mod tests {
         (arenas, policy, FakeTree::uniform(4, 4, 10).with_middle(40))
     }
 
-    /// Samples the n-th leaf where it is.
+    /// Reports accesses to the n-th leaf, of a slow tier, that have the heat of so many samples.
     fn touch(policy: &Timberline, arenas: &Arenas, tree: &FakeTree, n: usize, samples: usize) {
         let (heat, tier) = (AtomicU16::new(0), tree.tier(&FakeTree::leaf(n)));
         let leaf = LeafRef {
@@ -223,7 +247,8 @@ mod tests {
             fence: Fence::of_word(FakeTree::leaf(n).key.word()),
             heat: &heat,
         };
-        for _ in 0..samples {
+        let finer = usize::from(SAMPLE / policy.sampling().finest());
+        for _ in 0..samples * finer {
             policy.on_access(leaf, Access::Reuse);
         }
     }

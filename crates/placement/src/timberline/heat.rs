@@ -87,10 +87,10 @@ impl Heat {
         self.entry(&leaf).store(encode(heat, self.stamp()), Relaxed);
     }
 
-    /// Adds a sampled access. Returns the heat with it.
-    pub fn warm(&self, leaf: LeafRef<'_>) -> u16 {
+    /// Adds heat. Returns the sum.
+    pub fn warm(&self, leaf: LeafRef<'_>, by: u16) -> u16 {
         let (entry, stamp) = (self.entry(&leaf), self.stamp());
-        let heat = (decode(entry.load(Relaxed), stamp) + SAMPLE).min(HOTTEST);
+        let heat = (decode(entry.load(Relaxed), stamp) + by).min(HOTTEST);
         entry.store(encode(heat, stamp), Relaxed);
         heat
     }
@@ -192,11 +192,11 @@ mod tests {
         either(|heat, leaf| {
             assert_eq!(heat.get(leaf), 0);
             for samples in 1..=5 {
-                assert_eq!(heat.warm(leaf), samples * SAMPLE);
+                assert_eq!(heat.warm(leaf, SAMPLE), samples * SAMPLE);
             }
             heat.cool();
             assert_eq!(heat.get(leaf), 20);
-            assert_eq!(heat.warm(leaf), 28);
+            assert_eq!(heat.warm(leaf, SAMPLE), 28);
             heat.cool();
             heat.cool();
             assert_eq!(heat.get(leaf), 7);
@@ -209,7 +209,7 @@ mod tests {
     fn heat_saturates() {
         either(|heat, leaf| {
             for _ in 0..1000 {
-                heat.warm(leaf);
+                heat.warm(leaf, SAMPLE);
             }
             assert_eq!(heat.get(leaf), HOTTEST);
         });

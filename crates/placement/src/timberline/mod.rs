@@ -32,6 +32,7 @@ mod faster;
 mod heat;
 mod mover;
 mod pace;
+mod sampling;
 mod scale;
 mod victims;
 
@@ -43,7 +44,6 @@ use std::sync::{Arc, Mutex};
 use timberline_tier::Striped;
 use timberline_tier::{Arenas, ArenasError, TierId};
 
-use crate::draws;
 use crate::queue::{NodeQueue, heap_of_broken_paths, heap_of_candidates};
 use crate::workers::Worker;
 use crate::{Access, KeyBytes, LeafRef, MAX_SAMPLE_INTERVAL, NewNode, NodeKey, Placement, View};
@@ -51,6 +51,7 @@ use allowance::Allowance;
 use estimates::Estimates;
 use heat::{Heat, SAMPLE};
 use mover::Mover;
+use sampling::{Draws, Sampling};
 use scale::Scale;
 
 pub use heat::HeatIn;
@@ -84,9 +85,12 @@ impl Default for TimberlineConfig {
     }
 }
 
-/// Counts of the threads of one stripe since the worker's last round.
+/// What the threads of one stripe saw since the worker's last round. Samples are counted by their
+/// heat, in eighths.
 #[derive(Default)]
 struct Seen {
+    /// Of reports, whether or not they are samples.
+    draws: Draws,
     /// Sampled accesses.
     samples: AtomicU64,
     /// Of these, accesses to slow leaves.
@@ -216,14 +220,8 @@ impl Timberline {
         vec![Box::new(Mover::new(self.clone()))]
     }
 
-    /// Accesses to the next sample: the interval on average, from half of it to one and a half. A
-    /// fixed interval could miss half of what a thread does by turns, such as reading a record,
-    /// changing it, and reading the next.
-    fn pass(&self, seen: &Seen) -> u32 {
-        let interval = self.interval();
-        let draw = draws::mix(seen.samples.load(Relaxed)) >> 32;
-        let spread = ((u64::from(interval) + 1) * draw) >> 32;
-        (interval / 2 + spread as u32).clamp(1, MAX_SAMPLE_INTERVAL)
+    fn sampling(&self) -> Sampling {
+        Sampling::new(self.interval(), self.boundaries.len() + 1)
     }
 
     /// The heat from which on a leaf of this tier, which is not the fast one, is a candidate.
@@ -242,10 +240,10 @@ impl Timberline {
     }
 }
 
-/// Counts one more. Threads of one stripe may lose a count, and so may the worker's reset: an
-/// atomic add would cost more than the count is worth.
-fn bump(count: &AtomicU64) {
-    count.store(count.load(Relaxed) + 1, Relaxed);
+/// Counts a sample of this heat. Threads of one stripe may lose one, and so may the worker's reset:
+/// an atomic add would cost more than the count is worth.
+fn count(samples: &AtomicU64, heat: u16) {
+    samples.store(samples.load(Relaxed) + u64::from(heat), Relaxed);
 }
 
 impl Placement for Timberline {
@@ -275,16 +273,20 @@ impl Placement for Timberline {
             let pass = self.interval.load(Relaxed).max(self.config.densest);
             return pass.min(MAX_SAMPLE_INTERVAL);
         }
-        let heat = self.heat.warm(leaf);
-        let seen = self.seen.assigned();
-        bump(&seen.samples);
+        let (sampling, seen) = (self.sampling(), self.seen.assigned());
+        let more = sampling.heat(leaf.tier, &seen.draws);
+        if more == 0 {
+            return sampling.pass(&seen.draws);
+        }
+        let heat = self.heat.warm(leaf, more);
+        count(&seen.samples, more);
         if let Access::Rewrite { page } = access
             && self.is_mature(page)
         {
-            bump(&seen.rewritten);
+            count(&seen.rewritten, more);
         }
         if !leaf.tier.is_fast() {
-            bump(&seen.slow);
+            count(&seen.slow, more);
             // The worker, or a thread of the same stripe, may hold the buffer: then skip this one.
             if heat >= self.floor_below(leaf.tier)
                 && self.waiting.load(Relaxed) < self.most_waiting
@@ -300,7 +302,7 @@ impl Placement for Timberline {
                 candidates.push(candidate);
             }
         }
-        self.pass(seen)
+        sampling.pass(&seen.draws)
     }
 
     fn leaf_split(&self, left: LeafRef<'_>, right: LeafRef<'_>) {
@@ -322,12 +324,13 @@ impl Placement for Timberline {
     }
 
     fn on_copy_access(&self, page: usize) -> u32 {
-        let seen = self.seen.assigned();
-        bump(&seen.samples);
+        let (sampling, seen) = (self.sampling(), self.seen.assigned());
+        let heat = sampling.heat(TierId::FAST, &seen.draws);
+        count(&seen.samples, heat);
         if self.is_mature(page) {
-            bump(&seen.copied);
+            count(&seen.copied, heat);
         }
-        self.pass(seen)
+        sampling.pass(&seen.draws)
     }
 
     fn boundary_broken(&self, node: NodeKey, fastest: TierId) {

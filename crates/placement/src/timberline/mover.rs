@@ -12,14 +12,13 @@ use std::time::Duration;
 
 use timberline_tier::TierId;
 
-use super::compaction::Compaction;
 use super::copies::Copies;
 use super::estimates::Estimates;
 use super::exchange::{Pages, Plan, worth_it};
 use super::faster::{FasterTier, Rest};
 use super::pace::{BRISK, Pace};
 use super::victims::Victim;
-use super::{Candidate, Promotable, Seen, Timberline};
+use super::{Candidate, Promotable, SAMPLE, Seen, Timberline};
 use crate::workers::{Next, Worker, lock};
 use crate::{MAX_SAMPLE_INTERVAL, Move, Placed};
 
@@ -35,9 +34,6 @@ pub struct Mover {
     lower: Vec<FasterTier>,
     pace: Pace,
     uncooled: u64,
-    /// Fast memory is free, but in slots of other sizes.
-    stranded: bool,
-    compaction: Compaction,
     copies: Copies,
     /// A sequence of draws, to choose inner nodes where no leaf is left to demote.
     draw: u64,
@@ -59,8 +55,6 @@ impl Mover {
             lower,
             pace,
             uncooled: 0,
-            stranded: false,
-            compaction: Compaction::default(),
             copies: Copies::default(),
             draw: 0,
         }
@@ -96,7 +90,7 @@ impl Mover {
         let free = slots as isize - (fill.used / slot_bytes) as isize - kept;
         // Within the slack nothing is promoted into free memory, and there is no victim.
         let mut free = free.max((free + policy.scale.slack(kept)).min(0));
-        if self.stranded {
+        if self.fast.stranded {
             // Leaves can still change places.
             free = free.min(0);
         }
@@ -104,7 +98,7 @@ impl Mover {
         let pages = self.pages(tree);
         let histogram = self.fast.victims.histogram(tree);
         let fast_leaves = histogram.total();
-        let among_coldest = worth_it(histogram.nth_coldest(1 + fast_leaves / 100));
+        let among_coldest = worth_it(histogram.nth_coldest(1 + fast_leaves / 100), SAMPLE);
         let (more, heat) = self
             .copies
             .candidates(useful_pages(tree), among_coldest, now);
@@ -116,7 +110,7 @@ impl Mover {
             let by_heat = two.heat.cmp(&one.heat);
             by_heat.then_with(|| one.what.cmp(&two.what))
         });
-        let plan = histogram.plan(pages, &candidates, free);
+        let plan = histogram.plan(pages, &candidates, free, SAMPLE);
         // The next candidate must beat the coldest hundredth of the fast leaves after this plan.
         let mut then_coldest = histogram.nth_coldest(1 + plan.demote + fast_leaves / 100);
         if pages.count > plan.pages {
@@ -128,8 +122,8 @@ impl Mover {
         let room = free - (plan.promote as isize - (plan.demote + plan.pages) as isize);
         let floor = match room > 0 || plan.demote == fast_leaves {
             // Without a fast leaf to beat, every sampled leaf is a candidate.
-            true => super::SAMPLE,
-            false => worth_it(then_coldest),
+            true => SAMPLE,
+            false => worth_it(then_coldest, SAMPLE),
         };
         let mut rest = Rest {
             coming: plan.demote as isize - from_second(&candidates[..plan.promote]),
@@ -145,7 +139,7 @@ impl Mover {
         }
         let (promoted, failed) =
             self.move_both_ways(tree, &plan, &candidates, free.max(0) as usize);
-        self.stranded = policy.scale.records && failed > 0;
+        self.fast.stranded = policy.scale.records && failed > 0;
         // There are candidates but no fast leaf to demote: cold inner nodes fill fast memory.
         let stuck = match plan.demote == fast_leaves {
             true => candidates.len() - plan.promote,
@@ -296,7 +290,10 @@ impl Worker for Mover {
     fn step(&mut self, tree: &dyn Placed, now: Duration) -> Next {
         self.restore_boundaries(tree);
         let promoted = self.exchange(tree, now);
-        self.compaction.step(tree, self.stranded, now);
+        let mut compacts = false;
+        for tier in std::iter::once(&mut self.fast).chain(&mut self.lower) {
+            compacts |= tier.compact(tree, now);
+        }
         let policy = self.policy.clone();
         let taken = |counter: fn(&Seen) -> &AtomicU64| -> u64 {
             policy
@@ -305,9 +302,11 @@ impl Worker for Mover {
                 .map(|seen| counter(seen).swap(0, Relaxed))
                 .sum()
         };
-        let samples = taken(|seen| &seen.samples);
-        let slow = taken(|seen| &seen.slow);
-        let saved = taken(|seen| &seen.copied) as f64 - taken(|seen| &seen.rewritten) as f64;
+        let each = u64::from(SAMPLE);
+        let samples = taken(|seen| &seen.samples) / each;
+        let slow = taken(|seen| &seen.slow) / each;
+        let [copied, rewritten] = [taken(|seen| &seen.copied), taken(|seen| &seen.rewritten)];
+        let saved = (copied as f64 - rewritten as f64) / f64::from(SAMPLE);
         let pages = tree.record_pages().0;
         let mature = self.copies.observe(samples, saved, pages, now);
         policy.mature.store(mature, Relaxed);
@@ -327,7 +326,7 @@ impl Worker for Mover {
         };
         policy.interval.store(interval, Relaxed);
         // Chunks that compaction empties are of no use until they are empty.
-        Next::After(match self.compaction.is_active() {
+        Next::After(match compacts {
             true => BRISK,
             false => self.pace.round(),
         })

@@ -214,8 +214,8 @@ impl Chunks {
     }
 
     /// Chooses the compaction candidates anew, as `(offset, bytes)`: in each class, the chunks with
-    /// the fewest used slots, if at most half of a chunk's slots are used, and as long as the other
-    /// chunks have free slots for these and for the thread caches.
+    /// the fewest used slots, if at most seven eighths of a chunk's slots are used, and as long as
+    /// the other chunks have free slots for these and for the thread caches.
     ///
     /// During an evacuation, returns its candidates.
     pub fn choose_candidates(&mut self) -> Vec<(usize, usize)> {
@@ -238,7 +238,9 @@ impl Chunks {
             partial.clear();
             for index in partly {
                 let chunk = self.chunks[index].as_mut().expect("it has pages");
-                chunk.leaves = chunk.used() <= chunk.free && chunk.used() + chunk.free <= free;
+                // To move nearly a chunk's nodes wins a whole chunk.
+                let is_sparse = chunk.free >= chunk.slots / 8;
+                chunk.leaves = is_sparse && chunk.used() + chunk.free <= free;
                 if chunk.leaves {
                     free -= chunk.used() + chunk.free;
                     chosen.push(chunk.range());
@@ -383,6 +385,27 @@ mod tests {
         let committed: Vec<_> = chunks.committed().collect();
         assert_eq!(committed, [0, 2, 3, 4, 5, 6].map(at));
         assert_eq!(chunks.choose_candidates(), [at(2)], "chosen anew");
+    }
+
+    #[test]
+    fn chunks_that_are_nearly_full_become_empty_if_others_have_room() {
+        let class = class_of(128);
+        let candidates = |used: usize, count: usize| {
+            let mut chunks = Chunks::new(16 << 10, MIB, 2 * MIB);
+            for _ in 0..count {
+                grow(&mut chunks, class, usize::MAX);
+            }
+            let slots = chunks.take(class, 128 * count);
+            for (index, &slot) in slots.iter().enumerate() {
+                if index % 128 >= used {
+                    chunks.put(class, slot);
+                }
+            }
+            chunks.choose_candidates().len()
+        };
+        // 16 are free in each, and threads may cache 64: 12 chunks have room for one of them.
+        assert_eq!([candidates(112, 11), candidates(112, 12)], [0, 1]);
+        assert_eq!(candidates(113, 100), 0, "more than seven eighths");
     }
 
     #[test]

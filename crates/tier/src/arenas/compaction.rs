@@ -6,26 +6,35 @@ use std::sync::MutexGuard;
 use std::sync::atomic::Ordering::Relaxed;
 
 use super::chunks::Chunks;
-use super::{Arenas, Tier, lock};
+use super::{Arenas, lock};
 use crate::TierId;
 
 /// Addresses of chunks whose used slots fit into other chunks of their class. Until a chunk is
 /// empty, slots of other sizes cannot use its memory. Chosen by
 /// [`Arenas::compaction_candidates`](crate::Arenas::compaction_candidates).
-#[derive(Clone, PartialEq, Eq, Debug, Default)]
+#[derive(Clone, PartialEq, Eq, Debug)]
 pub struct CompactionCandidates {
+    tier: TierId,
     /// In order.
     ranges: Vec<Range<usize>>,
 }
 
 impl CompactionCandidates {
     /// None.
-    pub const NONE: CompactionCandidates = CompactionCandidates { ranges: Vec::new() };
+    pub const NONE: CompactionCandidates = CompactionCandidates {
+        tier: TierId::FAST,
+        ranges: Vec::new(),
+    };
 
-    pub(super) fn new(ranges: impl Iterator<Item = Range<usize>>) -> Self {
+    pub(super) fn new(tier: TierId, ranges: impl Iterator<Item = Range<usize>>) -> Self {
         let mut ranges: Vec<_> = ranges.collect();
         ranges.sort_unstable_by_key(|range| range.start);
-        CompactionCandidates { ranges }
+        CompactionCandidates { tier, ranges }
+    }
+
+    /// The tier of all of them.
+    pub fn tier(&self) -> TierId {
+        self.tier
     }
 
     /// Whether an address is in one of the chunks. O(log chunks).
@@ -55,20 +64,21 @@ impl Arenas {
         self.flush(tier);
         let mut chunks = lock(&this.chunks);
         let chosen = chunks.choose_to_evacuate(this.budget.excess());
-        self.chosen(this, chunks, chosen)
+        self.chosen(tier, chunks, chosen)
     }
 
     /// Makes slots of the chosen chunks bypass the thread caches.
     fn chosen(
         &self,
-        tier: &Tier,
+        tier: TierId,
         chunks: MutexGuard<'_, Chunks>,
         chosen: Vec<(usize, usize)>,
     ) -> CompactionCandidates {
-        tier.bypass.store(chunks.any_bypass(), Relaxed);
+        let this = &self.tiers[tier.index()];
+        this.bypass.store(chunks.any_bypass(), Relaxed);
         drop(chunks);
-        let range = |(offset, bytes)| tier.span.start + offset..tier.span.start + offset + bytes;
-        CompactionCandidates::new(chosen.into_iter().map(range))
+        let range = |(offset, bytes)| this.span.start + offset..this.span.start + offset + bytes;
+        CompactionCandidates::new(tier, chosen.into_iter().map(range))
     }
 
     /// Chooses the chunks of a tier to compact: those whose slots in use fit into other chunks.
@@ -79,7 +89,7 @@ impl Arenas {
         self.flush(tier);
         let mut chunks = lock(&this.chunks);
         let chosen = chunks.choose_candidates();
-        self.chosen(this, chunks, chosen)
+        self.chosen(tier, chunks, chosen)
     }
 }
 
@@ -89,7 +99,8 @@ mod tests {
 
     #[test]
     fn addresses_are_looked_up_by_range() {
-        let candidates = CompactionCandidates::new([50..60, 10..20, 20..30].into_iter());
+        let candidates =
+            CompactionCandidates::new(TierId::FAST, [50..60, 10..20, 20..30].into_iter());
         let inside = (0..70).filter(|&address| candidates.contains(address));
         assert!(inside.eq((10..30).chain(50..60)));
         assert_eq!(candidates.bytes(), 30);

@@ -194,8 +194,8 @@ impl<M: Memory, R: Reach> Relocate for Tree<M, R> {
 }
 
 impl<M: Memory, R: Reach> Compaction for Tree<M, R> {
-    fn compaction_candidates(&self) -> CompactionCandidates {
-        self.store.arenas().compaction_candidates(TierId::FAST)
+    fn compaction_candidates(&self, tier: TierId) -> CompactionCandidates {
+        self.store.arenas().compaction_candidates(tier)
     }
 
     fn relocate_path(&self, leaf: &KeyBytes, away_from: &CompactionCandidates) -> usize {

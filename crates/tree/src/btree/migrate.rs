@@ -434,9 +434,9 @@ impl<M: Memory, const WORDS: usize, P: Payload> Relocate for Tree<M, WORDS, P> {
 }
 
 impl<M: Memory, const WORDS: usize, P: Payload> Compaction for Tree<M, WORDS, P> {
-    fn compaction_candidates(&self) -> CompactionCandidates {
+    fn compaction_candidates(&self, tier: TierId) -> CompactionCandidates {
         match P::BLOCKS {
-            true => self.memory().arenas().compaction_candidates(TierId::FAST),
+            true => self.memory().arenas().compaction_candidates(tier),
             // Nodes of one size can use each other's slots.
             false => CompactionCandidates::NONE,
         }

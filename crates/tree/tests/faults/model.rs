@@ -148,7 +148,8 @@ impl Op {
             }
             Op::Renew(key) => {
                 let placed = map.placed();
-                placed.relocate_path(&leaf_of(map, key).key, &placed.compaction_candidates());
+                let candidates = placed.compaction_candidates(TierId::FAST);
+                placed.relocate_path(&leaf_of(map, key).key, &candidates);
                 Answer::Nothing
             }
             Op::Demote(key, steps) => {

@@ -52,7 +52,7 @@ pub fn ask(placed: &dyn Placed, leaf: NodeKey, question: u64, draw: &mut Draw) {
         13 => _ = placed.demote(&node),
         14 => _ = placed.demote_subtree(&node),
         15 => {
-            let candidates = placed.compaction_candidates();
+            let candidates = placed.compaction_candidates(TierId::FAST);
             placed.relocate_path(&leaf.key, &candidates);
         }
         16 => {

@@ -76,7 +76,10 @@ pub fn scattered_nodes_move_together<T: TestMap>() {
         check::used(&map) == check::in_nodes(&map)
     });
 
-    let (candidates, used) = (placed.compaction_candidates(), arenas.used(TierId::FAST));
+    let (candidates, used) = (
+        placed.compaction_candidates(TierId::FAST),
+        arenas.used(TierId::FAST),
+    );
     if candidates.is_empty() {
         assert_eq!(T::SIZES, 1, "all nodes have each other's room");
         return;
