@@ -238,7 +238,7 @@ mod tests {
         fields.insert("count".into(), 3.into());
         fields.insert("why".into(), "two words".into());
         let line = text(&Level::WARN, UNIX_EPOCH, &fields);
-        let expected = "1970-01-01T00:00:00.000Z  WARN a\\nb count=3 why=\"two words\"";
+        let expected = "1970-01-01T00:00:00.000Z WARN  a\\nb count=3 why=\"two words\"";
         assert_eq!(line, expected);
         let line = object(&Level::WARN, UNIX_EPOCH, fields);
         let read: Value = serde_json::from_str(&line).unwrap();
