@@ -42,6 +42,7 @@ pub enum Format {
 }
 
 #[derive(clap::Args)]
+#[group(skip)]
 pub struct Args {
     /// The least severe events that are written to stderr
     #[arg(

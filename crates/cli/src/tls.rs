@@ -19,6 +19,7 @@ enum Clients {
 }
 
 #[derive(clap::Args)]
+#[group(skip)]
 #[command(next_help_heading = "TLS")]
 pub struct Args {
     /// Serve TLS at this port of the addresses of --listen, beside their own; 0 is a free one
