@@ -167,7 +167,7 @@ impl Visit for Fields {
 }
 
 fn text(level: &Level, at: SystemTime, fields: &Map<String, Value>) -> String {
-    let mut line = format!("{} {level:5}", utc(at));
+    let mut line = format!("{} {level:>5}", utc(at));
     let message = fields.get("message").and_then(Value::as_str);
     let _ = write!(line, " {}", one_line(message.unwrap_or_default()));
     for (name, value) in fields.iter().filter(|it| it.0 != "message") {
@@ -239,7 +239,7 @@ mod tests {
         fields.insert("count".into(), 3.into());
         fields.insert("why".into(), "two words".into());
         let line = text(&Level::WARN, UNIX_EPOCH, &fields);
-        let expected = "1970-01-01T00:00:00.000Z WARN  a\\nb count=3 why=\"two words\"";
+        let expected = "1970-01-01T00:00:00.000Z  WARN a\\nb count=3 why=\"two words\"";
         assert_eq!(line, expected);
         let line = object(&Level::WARN, UNIX_EPOCH, fields);
         let read: Value = serde_json::from_str(&line).unwrap();

@@ -456,7 +456,7 @@ fn tell_losses(report: &Report) {
     }
     for key in &report.lost {
         let key = crate::keyspace::key_of(key).escape_ascii();
-        warn!("lost: the value of {key}, of which pieces are gone");
+        warn!("lost: the value of \"{key}\", of which pieces are gone");
     }
     for (path, at) in &report.incomplete {
         let path = path.display();
