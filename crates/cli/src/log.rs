@@ -1,8 +1,8 @@
 //! What the server tells while it runs: events of `tracing` as lines on stderr, for people or as
 //! JSON.
 //!
-//! There are no spans and no filters by module, so this is all that is needed: `tracing-subscriber`
-//! would add nine crates to every build.
+//! There are no spans and no filters by module, so this is all that is needed, without
+//! `tracing-subscriber` and the crates that it brings.
 
 use std::fmt::{self, Debug, Write as _};
 use std::io::Write as _;
