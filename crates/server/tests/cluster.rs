@@ -4,12 +4,12 @@ mod client;
 mod nodes;
 
 use std::net::SocketAddr;
-use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
+use std::sync::atomic::Ordering::Relaxed;
 use std::thread;
 use std::time::Duration;
 
 use client::Folder;
-use nodes::{Routed, cluster, node, pool, text};
+use nodes::{Routed, cluster, id, move_slots, node, nodes, pool, text, while_slots_move};
 use timberline_server::{Durability, Error, Options, Server};
 
 #[test]
@@ -208,54 +208,22 @@ fn moving_slots_loses_nothing() {
     const LANES: usize = 4;
     let servers = pool(2);
     let folders = [Folder::new(), Folder::new()];
-    let nodes = folders
-        .each_ref()
-        .map(|folder| node(folder, cluster(&servers)));
-    let ids = nodes.each_ref().map(|node| {
-        let id = node.client().says("CLUSTER MYID");
-        text(&id).to_string()
-    });
-    let is_over = AtomicBool::new(false);
-    let moved = thread::scope(|scope| {
-        let lanes: Vec<_> = (0..LANES)
-            .map(|lane| {
-                let (nodes, is_over) = (&nodes, &is_over);
-                scope.spawn(move || {
-                    let mut routed = Routed::new(&nodes[lane % 2]);
-                    let mut counts = [0; 50];
-                    while !is_over.load(Relaxed) {
-                        for (number, count) in counts.iter_mut().enumerate() {
-                            *count += 1;
-                            let reply = routed.says(&format!("INCR {lane}:{number}"));
-                            assert_eq!(reply, format!(":{count}\r\n"));
-                        }
-                        // Two keys together, which a move does not part.
-                        let client = routed.nodes.get_mut(&routed.at).unwrap();
-                        client.ask("MULTI");
-                        client.ask(&format!("INCR {{{lane}}}a"));
-                        client.ask(&format!("INCR {{{lane}}}b"));
-                        client.ask("EXEC");
-                    }
-                    (routed.moved, counts)
-                })
-            })
-            .collect();
-        let mut owner = 0;
-        for _ in 0..6 {
-            let to = 1 - owner;
-            for (first, last) in [(0, 5_000), (5_001, 5_001), (5_002, 16_383)] {
-                let line = format!(
-                    "CLUSTER MIGRATESLOTS SLOTSRANGE {first} {last} NODE {}",
-                    ids[to]
-                );
-                assert_eq!(nodes[owner].client().says(&line), "+OK\r\n");
-                thread::sleep(Duration::from_millis(30));
+    let nodes = nodes(&folders, &servers);
+    let ranges = [0..=5_000, 5_001..=5_001, 5_002..=16_383];
+    let pause = Duration::from_millis(30);
+    let moved = while_slots_move(&nodes, &ranges, pause, LANES, |lane, routed, is_over| {
+        let mut counts = [0; 50];
+        while !is_over.load(Relaxed) {
+            for (number, count) in counts.iter_mut().enumerate() {
+                *count += 1;
+                let reply = routed.says(&format!("INCR {lane}:{number}"));
+                assert_eq!(reply, format!(":{count}\r\n"));
             }
-            owner = to;
+            // Two keys together, which a move does not part.
+            let both = ["a", "b"].map(|it| format!("INCR {{{lane}}}{it}"));
+            routed.execute(both);
         }
-        is_over.store(true, Relaxed);
-        let lanes = lanes.into_iter().map(|lane| lane.join().unwrap());
-        lanes.collect::<Vec<_>>()
+        (routed.moved, counts)
     });
     assert!(moved.iter().all(|it| it.0 > 0), "{moved:?}");
     let mut routed = Routed::new(&nodes[0]);
@@ -268,6 +236,7 @@ fn moving_slots_loses_nothing() {
         assert_eq!(both[0], both[1]);
         assert!(both[0].len() > 5, "some of them were executed");
     }
+    let ids = nodes.each_ref().map(id);
     let refused = |line: &str| nodes[0].client().says(line);
     let line = format!("CLUSTER MIGRATESLOTS SLOTSRANGE 1 2 NODE {}", ids[0]);
     assert_eq!(refused(&line), "-ERR this node has the slots already\r\n");
@@ -280,8 +249,7 @@ fn moving_slots_loses_nothing() {
     let mut client = nodes[0].client();
     assert_eq!(client.says("MULTI"), "+OK\r\n");
     assert_eq!(client.says("INCR a"), "+QUEUED\r\n");
-    let line = format!("CLUSTER MIGRATESLOTS SLOTSRANGE 0 16383 NODE {}", ids[1]);
-    assert_eq!(refused(&line), "+OK\r\n");
+    move_slots(&nodes[0], 0..=16_383, &ids[1]);
     assert!(client.says("EXEC").starts_with("-MOVED"));
     assert_eq!(client.says("PING"), "+PONG\r\n");
 }

@@ -7,7 +7,7 @@ use std::thread;
 use std::time::Duration;
 
 use client::{Folder, Running};
-use nodes::{cluster, pool, text};
+use nodes::{cluster, id, move_slots, pool, text};
 
 /// Nodes that know of one another; the first one has all slots.
 fn two(folders: &[Folder; 2], password: Option<&str>) -> [Running; 2] {
@@ -114,9 +114,7 @@ fn channels_with_slots_are_at_their_node() {
     assert_eq!(other.says("SPUBLISH foo x"), moved);
     assert_eq!(other.says("SSUBSCRIBE foo"), moved);
     // The slot moves: who subscribed is told, and finds the channel at the other node.
-    let id = text(&other.says("CLUSTER MYID")).to_string();
-    let line = format!("CLUSTER MIGRATESLOTS SLOTSRANGE 12182 12182 NODE {id}");
-    assert_eq!(publisher.says(&line), "+OK\r\n");
+    move_slots(&nodes[0], 12182..=12182, &id(&nodes[1]));
     let told = String::from_utf8(subscriber.reply()).unwrap();
     assert_eq!(told, confirmed("sunsubscribe", "foo", 1));
     assert_eq!(other.says("SPUBLISH foo x"), ":0\r\n");

@@ -7,7 +7,7 @@ use std::collections::BTreeMap;
 use std::path::PathBuf;
 
 use client::Folder;
-use nodes::{Routed, cluster, node, pool, text};
+use nodes::{Routed, cluster, id, move_slots, node, nodes, pool, text};
 use timberline_server::{Reloaded, reload};
 
 /// Keys are set, removed and set again while their slots go to and fro, so that each log has old
@@ -20,10 +20,8 @@ fn logs_bring_back_what_was_last_written() {
     let mut draws = fastrand::Rng::with_seed(5);
     let mut servers = pool(2);
     for round in 0..2 {
-        let nodes = folders.each_ref().map(|it| node(it, cluster(&servers)));
-        let ids = nodes
-            .each_ref()
-            .map(|it| text(&it.client().says("CLUSTER MYID")).to_string());
+        let nodes = nodes(&folders, &servers);
+        let ids = nodes.each_ref().map(id);
         let mut routed = Routed::new(&nodes[0]);
         let mut owner = 0;
         for number in 0..3_000 {
@@ -39,8 +37,7 @@ fn logs_bring_back_what_was_last_written() {
                 }
                 _ if number % 20 == 0 => {
                     let to = (owner + draws.usize(1..3)) % 3;
-                    let line = format!("CLUSTER MIGRATESLOTS SLOTSRANGE 0 16383 NODE {}", ids[to]);
-                    assert_eq!(nodes[owner].client().says(&line), "+OK\r\n");
+                    move_slots(&nodes[owner], 0..=16383, &ids[to]);
                     owner = to;
                 }
                 _ => {}

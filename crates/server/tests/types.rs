@@ -3,12 +3,12 @@
 mod client;
 mod nodes;
 
-use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
+use std::sync::atomic::Ordering::Relaxed;
 use std::thread;
 use std::time::Duration;
 
 use client::{Folder, Running};
-use nodes::{Routed, cluster, node, pool, pool_of, text};
+use nodes::{Routed, cluster, id, move_slots, node, nodes, pool, pool_of, while_slots_move};
 use timberline_server::reload;
 
 const KEYS: u64 = 6;
@@ -192,61 +192,27 @@ fn elements_move_with_their_slots() {
     const LANES: usize = 3;
     let servers = pool(2);
     let folders = [Folder::new(), Folder::new()];
-    let nodes = folders
-        .each_ref()
-        .map(|folder| node(folder, cluster(&servers)));
-    let ids = nodes.each_ref().map(|node| {
-        let id = node.client().says("CLUSTER MYID");
-        text(&id).to_string()
-    });
-    let is_over = AtomicBool::new(false);
-    let counts = thread::scope(|scope| {
-        let lanes: Vec<_> = (0..LANES)
-            .map(|lane| {
-                let (nodes, is_over) = (&nodes, &is_over);
-                scope.spawn(move || {
-                    let mut routed = Routed::new(&nodes[lane % 2]);
-                    let mut count = 0;
-                    while !is_over.load(Relaxed) {
-                        let field = count % 200;
-                        let reply = routed.says(&format!("HINCRBY h{lane} f{field} 1"));
-                        assert_eq!(reply, format!(":{}\r\n", count / 200 + 1));
-                        let reply = routed.says(&format!("ZADD z{lane} {count} m{count}"));
-                        assert_eq!(reply, ":1\r\n");
-                        let reply = routed.says(&format!("ZREVRANGE z{lane} 0 0"));
-                        assert_eq!(
-                            reply,
-                            format!("*1\r\n${}\r\nm{count}\r\n", 1 + digits(count))
-                        );
-                        // Two keys together.
-                        let client = routed.nodes.get_mut(&routed.at).unwrap();
-                        client.ask("MULTI");
-                        client.ask(&format!("SADD {{s{lane}}}a {count}"));
-                        client.ask(&format!("SADD {{s{lane}}}b {count}"));
-                        client.ask("EXEC");
-                        count += 1;
-                    }
-                    assert!(routed.moved > 0);
-                    count
-                })
-            })
-            .collect();
-        let mut owner = 0;
-        for _ in 0..6 {
-            let to = 1 - owner;
-            for (first, last) in [(0, 7_000), (7_001, 16_383)] {
-                let line = format!(
-                    "CLUSTER MIGRATESLOTS SLOTSRANGE {first} {last} NODE {}",
-                    ids[to]
-                );
-                assert_eq!(nodes[owner].client().says(&line), "+OK\r\n");
-                thread::sleep(Duration::from_millis(50));
-            }
-            owner = to;
+    let nodes = nodes(&folders, &servers);
+    let ranges = [0..=7_000, 7_001..=16_383];
+    let pause = Duration::from_millis(50);
+    let counts = while_slots_move(&nodes, &ranges, pause, LANES, |lane, routed, is_over| {
+        let mut count = 0;
+        while !is_over.load(Relaxed) {
+            let field = count % 200;
+            let reply = routed.says(&format!("HINCRBY h{lane} f{field} 1"));
+            assert_eq!(reply, format!(":{}\r\n", count / 200 + 1));
+            let reply = routed.says(&format!("ZADD z{lane} {count} m{count}"));
+            assert_eq!(reply, ":1\r\n");
+            let reply = routed.says(&format!("ZREVRANGE z{lane} 0 0"));
+            let last = format!("*1\r\n${}\r\nm{count}\r\n", 1 + digits(count));
+            assert_eq!(reply, last);
+            // Two keys together.
+            let both = ["a", "b"].map(|it| format!("SADD {{s{lane}}}{it} {count}"));
+            routed.execute(both);
+            count += 1;
         }
-        is_over.store(true, Relaxed);
-        let lanes = lanes.into_iter().map(|lane| lane.join().unwrap());
-        lanes.collect::<Vec<usize>>()
+        assert!(routed.moved > 0);
+        count
     });
     let mut routed = Routed::new(&nodes[0]);
     for (lane, count) in counts.into_iter().enumerate() {
@@ -272,18 +238,14 @@ fn elements_move_with_their_slots() {
 fn who_waits_for_an_element_goes_with_its_slot() {
     let servers = pool(1);
     let folders = [Folder::new(), Folder::new()];
-    let nodes = folders
-        .each_ref()
-        .map(|folder| node(folder, cluster(&servers)));
-    let id = text(&nodes[1].client().says("CLUSTER MYID")).to_string();
+    let nodes = nodes(&folders, &servers);
     let (mut waits, mut other) = (nodes[0].client(), nodes[0].client());
     waits.send(b"BLPOP foo 0\r\n");
     while !other.says("INFO clients").contains("blocked_clients:1") {
         thread::sleep(Duration::from_millis(5));
     }
     other.ask("RPUSH bar x");
-    let line = format!("CLUSTER MIGRATESLOTS SLOTSRANGE 12182 12182 NODE {id}");
-    assert_eq!(other.says(&line), "+OK\r\n");
+    move_slots(&nodes[0], 12182..=12182, &id(&nodes[1]));
     let moved = format!("-MOVED 12182 {}\r\n", nodes[1].address);
     assert_eq!(waits.reply(), moved.as_bytes());
     // It is served by whoever adds an element there.
@@ -309,10 +271,8 @@ fn logs_bring_back_elements() {
     let mut draws = fastrand::Rng::with_seed(9);
     let mut servers = pool(2);
     for round in 0..2 {
-        let nodes = folders.each_ref().map(|it| node(it, cluster(&servers)));
-        let ids = nodes
-            .each_ref()
-            .map(|it| text(&it.client().says("CLUSTER MYID")).to_string());
+        let nodes = nodes(&folders, &servers);
+        let ids = nodes.each_ref().map(id);
         let mut routed = Routed::new(&nodes[0]);
         let mut owner = 0;
         for number in 0..2_000 {
@@ -326,8 +286,7 @@ fn logs_bring_back_elements() {
             }
             if number % 40 == 0 {
                 let to = (owner + draws.usize(1..3)) % 3;
-                let line = format!("CLUSTER MIGRATESLOTS SLOTSRANGE 0 16383 NODE {}", ids[to]);
-                assert_eq!(nodes[owner].client().says(&line), "+OK\r\n");
+                move_slots(&nodes[owner], 0..=16383, &ids[to]);
                 owner = to;
             }
         }

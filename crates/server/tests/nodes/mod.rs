@@ -4,6 +4,8 @@
 
 use std::collections::HashMap;
 use std::net::{Ipv4Addr, SocketAddr, TcpStream};
+use std::ops::RangeInclusive;
+use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 use std::thread;
 use std::time::Duration;
 
@@ -44,6 +46,53 @@ pub fn node(folder: &Folder, options: ClusterOptions) -> Running {
     Running::with(folder, |it| it.cluster = Some(options))
 }
 
+/// A node over these memory servers in each folder; the first one has all slots.
+pub fn nodes<const N: usize>(folders: &[Folder; N], servers: &[SocketAddr]) -> [Running; N] {
+    folders.each_ref().map(|it| node(it, cluster(servers)))
+}
+
+/// What a cluster calls a node.
+pub fn id(node: &Running) -> String {
+    text(&node.client().says("CLUSTER MYID")).to_string()
+}
+
+/// Gives slots of a node to the one with this id.
+pub fn move_slots(from: &Running, slots: RangeInclusive<u16>, to: &str) {
+    let (first, last) = slots.into_inner();
+    let line = format!("CLUSTER MIGRATESLOTS SLOTSRANGE {first} {last} NODE {to}");
+    assert_eq!(from.client().says(&line), "+OK\r\n");
+}
+
+/// Moves all slots, a range at a time, from the first node to the second and back, three times.
+/// Meanwhile each of `lanes` threads runs `work` with its number and a client of its own, until the
+/// flag is set. Returns what they return.
+pub fn while_slots_move<T: Send>(
+    nodes: &[Running; 2],
+    ranges: &[RangeInclusive<u16>],
+    pause: Duration,
+    lanes: usize,
+    work: impl Fn(usize, &mut Routed, &AtomicBool) -> T + Sync,
+) -> Vec<T> {
+    let ids = nodes.each_ref().map(id);
+    let is_over = AtomicBool::new(false);
+    thread::scope(|scope| {
+        let lane = |lane: usize| {
+            let (work, is_over) = (&work, &is_over);
+            scope.spawn(move || work(lane, &mut Routed::new(&nodes[lane % 2]), is_over))
+        };
+        let lanes: Vec<_> = (0..lanes).map(lane).collect();
+        for turn in 0..6 {
+            let (owner, to) = (turn % 2, 1 - turn % 2);
+            for range in ranges {
+                move_slots(&nodes[owner], range.clone(), &ids[to]);
+                thread::sleep(pause);
+            }
+        }
+        is_over.store(true, Relaxed);
+        lanes.into_iter().map(|it| it.join().unwrap()).collect()
+    })
+}
+
 /// A client that goes where it is sent.
 pub struct Routed {
     pub nodes: HashMap<SocketAddr, Client<TcpStream>>,
@@ -77,6 +126,18 @@ impl Routed {
             self.moved += 1;
         }
         panic!("{line}: sent to and fro");
+    }
+}
+
+impl Routed {
+    /// Executes two commands together, at the node that the last command ended at.
+    pub fn execute(&mut self, lines: [String; 2]) {
+        let client = self.nodes.get_mut(&self.at).unwrap();
+        client.ask("MULTI");
+        for line in lines {
+            client.ask(&line);
+        }
+        client.ask("EXEC");
     }
 }
 
