@@ -17,7 +17,7 @@ use super::log::{About, LOGGED, element, id_of, logged, number};
 use super::node::{NOT_LOADED, connect, layout};
 use super::slot::Places;
 use crate::Error;
-use crate::keyspace::{Entry, Kind, LETTERS, element_of_log, element_of_pool, letter_of};
+use crate::keyspace::{Entry, Kind, LETTERS, element_of_log, element_of_pool};
 
 /// Threads that put records there.
 const THREADS: usize = 8;
@@ -166,7 +166,7 @@ async fn put_elements(
     }
     let elements = elements.into_iter().map(|(name, (_, value))| (name, value));
     let elements: Vec<_> = elements.filter(|it| it.1.is_some()).collect();
-    let letter = letter_of(entry.kind);
+    let letter = entry.kind.element_letter();
     let count = elements
         .iter()
         .filter(|it| it.0.first() == Some(&letter))

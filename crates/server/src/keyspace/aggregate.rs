@@ -6,15 +6,6 @@ use super::changes::{Changed, Changes};
 use super::elements::{Elements, Wanted};
 use super::{Entry, Error, Failed, Keyspace, Kind};
 
-/// The letter of a kind's elements.
-pub(crate) fn letter_of(kind: Kind) -> u8 {
-    match kind {
-        Kind::SortedSet => b'm',
-        Kind::List => b'l',
-        _ => b'f',
-    }
-}
-
 /// A score as bytes that sort as it does. Both zeros are equal.
 pub fn sortable(score: f64) -> [u8; 8] {
     let bits = (score + 0.0).to_bits();
@@ -65,12 +56,13 @@ impl Keyspace {
 
     /// The value of a hash's field or the score of a sorted set's member.
     pub async fn element(&self, entry: &Entry, name: &[u8]) -> Result<Option<Vec<u8>>, Error> {
-        self.value_of(entry, letter_of(entry.kind), name).await
+        self.value_of(entry, entry.kind.element_letter(), name)
+            .await
     }
 
     /// Whether a hash, set or sorted set has an element.
     pub async fn has_element(&self, entry: &Entry, name: &[u8]) -> Result<bool, Error> {
-        self.has(entry, letter_of(entry.kind), name).await
+        self.has(entry, entry.kind.element_letter(), name).await
     }
 
     /// Elements in order of their names, from behind one on, without their values.
@@ -90,7 +82,7 @@ impl Keyspace {
             values,
             ..Wanted::default()
         };
-        self.range(entry, letter_of(entry.kind), wanted)
+        self.range(entry, entry.kind.element_letter(), wanted)
     }
 
     /// Elements of a sorted set in descending order of their names.
@@ -99,7 +91,7 @@ impl Keyspace {
             backwards: true,
             ..Wanted::default()
         };
-        self.range(entry, letter_of(entry.kind), wanted)
+        self.range(entry, entry.kind.element_letter(), wanted)
     }
 
     /// Members of a sorted set in order of scores, from this score on (and this member) and up to
@@ -255,7 +247,7 @@ impl Edit<'_> {
                 continue;
             }
             any = true;
-            changes.element(letter_of(self.kind), self.id, &[name], is.as_deref());
+            changes.element(self.kind.element_letter(), self.id, &[name], is.as_deref());
             let by = isize::from(is.is_some()) - isize::from(was.is_some());
             count = count.saturating_add_signed(by as i64);
             if self.kind == Kind::SortedSet {

@@ -99,7 +99,7 @@ impl Changes<'_> {
     /// elements of an aggregate stay where they are.
     pub fn put_entry(&mut self, key: &[u8], entry: &Entry, expires: Option<i64>) {
         let record = Entry::encode(entry.kind, expires, &[entry.value()]);
-        self.put_record(letter_of(entry.kind), key, &record);
+        self.put_record(entry.kind.letter(), key, &record);
         if entry.kind == Kind::List {
             self.fill(key);
         }
@@ -120,7 +120,7 @@ impl Changes<'_> {
 
     /// Removes a key's record only: its elements now are another's.
     pub fn detach_entry(&mut self, key: &[u8], entry: &Entry) {
-        self.delete_record(letter_of(entry.kind), key);
+        self.delete_record(entry.kind.letter(), key);
         self.touch(key);
     }
 
@@ -219,13 +219,5 @@ impl Changes<'_> {
             self.orphans |= keys.set(&self.keyspace.store, key, change).await?;
         }
         Ok(())
-    }
-}
-
-/// The letter of a kind's records.
-fn letter_of(kind: Kind) -> u8 {
-    match kind {
-        Kind::String => b's',
-        _ => b'a',
     }
 }

@@ -31,6 +31,23 @@ impl Kind {
         }
     }
 
+    /// The letter of a key's record.
+    pub fn letter(self) -> u8 {
+        match self {
+            Kind::String => b's',
+            _ => b'a',
+        }
+    }
+
+    /// The letter of elements: of a sorted set, the one of its members by name.
+    pub const fn element_letter(self) -> u8 {
+        match self {
+            Kind::SortedSet => b'm',
+            Kind::List => b'l',
+            _ => b'f',
+        }
+    }
+
     /// Its name for `TYPE`.
     pub fn name(self) -> &'static str {
         match self {
@@ -44,6 +61,16 @@ impl Kind {
 }
 
 const EXPIRES: u8 = 0x80;
+/// The most bytes of a header.
+pub(super) const HEADER: usize = 9;
+
+/// Bytes of the header of a record that expires then.
+pub(super) fn header_of(expires: Option<i64>) -> usize {
+    match expires {
+        Some(_) => HEADER,
+        None => 1,
+    }
+}
 
 /// A key's record, read.
 #[derive(Clone, Debug)]
@@ -63,7 +90,7 @@ impl Entry {
     pub fn new(bytes: Vec<u8>) -> Entry {
         let kind = Kind::of(&bytes);
         let expires = Entry::expiry(&bytes);
-        let header = if expires.is_some() { 9 } else { 1 }.min(bytes.len());
+        let header = header_of(expires).min(bytes.len());
         Entry {
             kind,
             expires,
@@ -84,8 +111,7 @@ impl Entry {
     /// When the key of a record expires, and its value.
     pub(super) fn split(record: &[u8]) -> (Option<i64>, &[u8]) {
         let expires = Entry::expiry(record);
-        let header = if expires.is_some() { 9 } else { 1 };
-        (expires, record.get(header..).unwrap_or(&[]))
+        (expires, record.get(header_of(expires)..).unwrap_or(&[]))
     }
 
     /// When the key of a record expires.
@@ -105,7 +131,7 @@ impl Entry {
     /// A record of a value in parts.
     pub fn encode(kind: Kind, expires: Option<i64>, value: &[&[u8]]) -> Vec<u8> {
         let len: usize = value.iter().map(|it| it.len()).sum();
-        let mut bytes = Vec::with_capacity(9 + len);
+        let mut bytes = Vec::with_capacity(HEADER + len);
         match expires {
             Some(at) => {
                 bytes.push(kind as u8 | EXPIRES);

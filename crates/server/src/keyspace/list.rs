@@ -20,7 +20,7 @@ use super::{Entry, Error, Failed, Keyspace, Kind};
 /// Bytes of elements, with their lengths, that are kept in the key's record.
 const SMALL: usize = 512;
 /// The letter of elements.
-const ELEMENT: u8 = b'l';
+const ELEMENT: u8 = Kind::List.element_letter();
 /// Where the first element of a long list is placed: elements are added on both sides.
 const MIDDLE: u64 = 1 << 63;
 
@@ -46,12 +46,43 @@ pub struct List<'a> {
 enum Form {
     /// These elements.
     Small(VecDeque<Vec<u8>>),
-    /// Those of an id, but for these places, which get another element or none.
-    Large {
-        id: u64,
-        places: Range<u64>,
-        changed: BTreeMap<u64, Option<Vec<u8>>>,
-    },
+    /// Those of an id.
+    Large(Large),
+}
+
+struct Large {
+    id: u64,
+    places: Range<u64>,
+    /// Places that get another element, or none.
+    changed: BTreeMap<u64, Option<Vec<u8>>>,
+}
+
+impl Large {
+    fn place(&self, index: usize) -> u64 {
+        self.places.start + index as u64
+    }
+
+    fn push(&mut self, side: Side, element: Vec<u8>) {
+        let place = match side {
+            Side::Left => {
+                self.places.start -= 1;
+                self.places.start
+            }
+            Side::Right => {
+                self.places.end += 1;
+                self.places.end - 1
+            }
+        };
+        self.changed.insert(place, Some(element));
+    }
+
+    /// Removes what lies outside a range.
+    fn cut(&mut self, range: Range<usize>) {
+        let kept = self.place(range.start)..self.place(range.end);
+        let gone = (self.places.start..kept.start).chain(kept.end..self.places.end);
+        self.changed.extend(gone.map(|place| (place, None)));
+        self.places = kept;
+    }
 }
 
 /// The elements in a key's record.
@@ -80,11 +111,11 @@ impl Keyspace {
                     .rest()
                     .first_chunk()
                     .map_or(0, |it| u64::from_le_bytes(*it));
-                Form::Large {
+                Form::Large(Large {
                     id: entry.id(),
                     places: first..first + entry.elements(),
                     changed: BTreeMap::new(),
-                }
+                })
             }
         };
         List {
@@ -100,11 +131,11 @@ impl Keyspace {
     fn new_form(&self, elements: VecDeque<Vec<u8>>) -> Form {
         match self.pool {
             None => Form::Small(elements),
-            Some(_) => Form::Large {
+            Some(_) => Form::Large(Large {
                 id: self.new_id(),
                 places: MIDDLE..MIDDLE + elements.len() as u64,
                 changed: (MIDDLE..).zip(elements.into_iter().map(Some)).collect(),
-            },
+            }),
         }
     }
 
@@ -149,7 +180,7 @@ impl List<'_> {
     pub fn len(&self) -> usize {
         match &self.form {
             Form::Small(elements) => elements.len(),
-            Form::Large { places, .. } => (places.end - places.start) as usize,
+            Form::Large(Large { places, .. }) => (places.end - places.start) as usize,
         }
     }
 
@@ -163,11 +194,9 @@ impl List<'_> {
         match &self.form {
             _ if index >= self.len() => Ok(None),
             Form::Small(elements) => Ok(elements.get(index).cloned()),
-            Form::Large {
-                places, changed, ..
-            } => {
-                let place = places.start + index as u64;
-                match (changed.get(&place), &self.entry) {
+            Form::Large(large) => {
+                let place = large.place(index);
+                match (large.changed.get(&place), &self.entry) {
                     (Some(element), _) => Ok(element.clone()),
                     (None, Some(entry)) => {
                         let place = place.to_be_bytes();
@@ -200,7 +229,7 @@ impl List<'_> {
                 }
                 return Ok(());
             }
-            Form::Large { places, .. } => places.clone(),
+            Form::Large(Large { places, .. }) => places.clone(),
         };
         let Some(entry) = &self.entry else {
             return Ok(());
@@ -237,63 +266,23 @@ impl List<'_> {
     pub fn push(&mut self, side: Side, element: &[u8]) {
         self.is_changed = true;
         let element = element.to_vec();
-        match (&mut self.form, side) {
-            (Form::Small(elements), Side::Left) => elements.push_front(element),
-            (Form::Small(elements), Side::Right) => elements.push_back(element),
-            (
-                Form::Large {
-                    places, changed, ..
-                },
-                Side::Left,
-            ) => {
-                places.start -= 1;
-                changed.insert(places.start, Some(element));
-            }
-            (
-                Form::Large {
-                    places, changed, ..
-                },
-                Side::Right,
-            ) => {
-                changed.insert(places.end, Some(element));
-                places.end += 1;
-            }
+        match &mut self.form {
+            Form::Small(elements) if side == Side::Left => elements.push_front(element),
+            Form::Small(elements) => elements.push_back(element),
+            Form::Large(large) => large.push(side, element),
         }
     }
 
     /// Removes the element at a side.
     pub async fn pop(&mut self, side: Side) -> Result<Option<Vec<u8>>, Error> {
-        let index = match side {
-            Side::Left => 0,
-            Side::Right => self.len().saturating_sub(1),
+        let len = self.len();
+        let (index, kept) = match side {
+            _ if len == 0 => return Ok(None),
+            Side::Left => (0, 1..len),
+            Side::Right => (len - 1, 0..len - 1),
         };
         let element = self.get(index).await?;
-        if self.is_empty() {
-            return Ok(None);
-        }
-        self.is_changed = true;
-        match (&mut self.form, side) {
-            (Form::Small(elements), Side::Left) => drop(elements.pop_front()),
-            (Form::Small(elements), Side::Right) => drop(elements.pop_back()),
-            (
-                Form::Large {
-                    places, changed, ..
-                },
-                Side::Left,
-            ) => {
-                changed.insert(places.start, None);
-                places.start += 1;
-            }
-            (
-                Form::Large {
-                    places, changed, ..
-                },
-                Side::Right,
-            ) => {
-                places.end -= 1;
-                changed.insert(places.end, None);
-            }
-        }
+        self.cut(kept);
         Ok(element)
     }
 
@@ -303,10 +292,8 @@ impl List<'_> {
         let element = element.to_vec();
         match &mut self.form {
             Form::Small(elements) => elements[index] = element,
-            Form::Large {
-                places, changed, ..
-            } => {
-                changed.insert(places.start + index as u64, Some(element));
+            Form::Large(large) => {
+                large.changed.insert(large.place(index), Some(element));
             }
         }
     }
@@ -320,22 +307,17 @@ impl List<'_> {
                 self.is_changed = true;
                 return Ok(());
             }
-            Form::Large { .. } if index < len / 2 => 0..index,
-            Form::Large { .. } => index..len,
+            Form::Large(_) if index < len / 2 => 0..index,
+            Form::Large(_) => index..len,
         };
         let elements = self.elements(moved.clone()).await?;
         // A place for one more, at the side whose elements move.
-        let side = if moved.start == 0 {
-            Side::Left
-        } else {
-            Side::Right
+        let (side, first) = match moved.start {
+            0 => (Side::Left, 0),
+            start => (Side::Right, start + 1),
         };
         self.push(side, &[]);
-        let behind = match side {
-            Side::Left => moved.start,
-            Side::Right => moved.start + 1,
-        };
-        for (at, moved) in (behind..).zip(&elements) {
+        for (at, moved) in (first..).zip(&elements) {
             self.set(at, moved);
         }
         self.set(index, element);
@@ -349,12 +331,11 @@ impl List<'_> {
             return Ok(());
         };
         let len = self.len();
-        let rewritten = if len - first <= last + 1 {
-            first..len
-        } else {
-            0..last + 1
+        // What is rewritten, where that begins then, and what stays.
+        let (rewritten, from, stays) = match len - first <= last + 1 {
+            true => (first..len, first, 0..len - indexes.len()),
+            false => (0..last + 1, indexes.len(), indexes.len()..len),
         };
-        let is_left = rewritten.end == last + 1 && rewritten.start == 0;
         let mut kept = Vec::new();
         let each = |index, element: &[u8]| {
             if indexes.binary_search(&index).is_err() {
@@ -362,19 +343,11 @@ impl List<'_> {
             }
             ControlFlow::Continue(())
         };
-        self.visit(rewritten.clone(), Side::Left, each).await?;
-        self.is_changed = true;
-        let from = match is_left {
-            true => rewritten.start + indexes.len(),
-            false => rewritten.start,
-        };
+        self.visit(rewritten, Side::Left, each).await?;
         for (at, element) in (from..).zip(&kept) {
             self.set(at, element);
         }
-        match is_left {
-            true => self.cut(indexes.len()..len),
-            false => self.cut(0..len - indexes.len()),
-        }
+        self.cut(stays);
         Ok(())
     }
 
@@ -385,7 +358,7 @@ impl List<'_> {
             return Ok(());
         }
         let is_alone = self.keyspace.pool.is_none();
-        if is_alone && matches!(self.form, Form::Large { .. }) && kept < len - kept {
+        if is_alone && matches!(self.form, Form::Large(_)) && kept < len - kept {
             // Cheaper to write what stays; the others are removed with their id.
             self.form = Form::Small(self.elements(range).await?.into());
             self.is_changed = true;
@@ -403,14 +376,7 @@ impl List<'_> {
                 elements.truncate(range.end);
                 elements.drain(..range.start);
             }
-            Form::Large {
-                places, changed, ..
-            } => {
-                let kept = places.start + range.start as u64..places.start + range.end as u64;
-                let gone = (places.start..kept.start).chain(kept.end..places.end);
-                changed.extend(gone.map(|place| (place, None)));
-                *places = kept;
-            }
+            Form::Large(large) => large.cut(range),
         }
     }
 
@@ -453,11 +419,11 @@ impl List<'_> {
                     id
                 }
             }
-            Form::Large {
+            Form::Large(Large {
                 id,
                 places,
                 changed,
-            } => {
+            }) => {
                 for (place, element) in &changed {
                     changes.element(ELEMENT, id, &[&place.to_be_bytes()], element.as_deref());
                 }

@@ -7,14 +7,13 @@ use timberline_store::{Error as StoreError, Expiry, Stored, ValueReader, ValueWr
 
 use crate::memory::Taken;
 
+use super::entry::{HEADER, header_of};
 use super::{Entry, Error, Failed, Keyspace, Kind, store_key};
 
 /// The longest string in bytes.
 pub const MAX_STRING: u64 = 64 << 20;
 /// Strings of more bytes are read and written in parts: those that the store has in pieces.
 pub const LONG: usize = 1 << 20;
-/// The most bytes of a record in front of the value.
-const HEADER: usize = 9;
 
 /// Whether there can be a string of so many bytes.
 pub(super) fn check(len: u64) -> Result<(), Error> {
@@ -91,7 +90,7 @@ impl Keyspace {
                     let head = head(&reader).await?;
                     if head.expires.is_none_or(|at| at > now) {
                         return Ok(Some(Text::Stored {
-                            header: if head.expires.is_some() { 9 } else { 1 },
+                            header: header_of(head.expires) as u64,
                             expires: head.expires,
                             reader,
                         }));

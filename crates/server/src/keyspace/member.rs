@@ -4,7 +4,7 @@ use std::task::Poll;
 
 use timberline_store::Batch;
 
-use super::aggregate::{letter_of, score_of, sortable};
+use super::aggregate::{score_of, sortable};
 use super::elements::element_key;
 use super::{Entry, Error, Keyspace, Kind, StoreKey, store_key};
 
@@ -37,7 +37,7 @@ impl Keyspace {
         let Poll::Ready(Some((Kind::SortedSet, id, count))) = self.elements_now(key) else {
             return Poll::Pending;
         };
-        let name = element_key(letter_of(Kind::SortedSet), id, member);
+        let name = element_key(Kind::SortedSet.element_letter(), id, member);
         let Poll::Ready(old) = self.store.get_now(&name, score_of) else {
             return Poll::Pending;
         };

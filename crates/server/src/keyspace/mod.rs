@@ -49,7 +49,6 @@ use smallvec::SmallVec;
 use timberline_store::{Batch, Store};
 use tokio::sync::{Mutex, MutexGuard, Notify};
 
-pub(crate) use aggregate::letter_of;
 pub use aggregate::{score_of, sortable};
 pub use elements::Elements;
 pub(crate) use elements::{LETTERS, element_of_log, element_of_pool, orphans_of};

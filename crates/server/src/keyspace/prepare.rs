@@ -5,7 +5,6 @@ use std::task::Poll;
 use smallvec::SmallVec;
 use timberline_store::Store;
 
-use super::aggregate::letter_of;
 use super::elements::element_key;
 use super::{Entry, Keyspace, Kind, store_key};
 
@@ -76,7 +75,7 @@ impl Keyspace {
                 last = Some((key, found.map(|(kind, id, _)| (kind, id))));
             }
             if let Some((_, Some((kind, id)))) = last {
-                wanted.add(&[&element_key(letter_of(kind), id, name)], true);
+                wanted.add(&[&element_key(kind.element_letter(), id, name)], true);
             }
         }
         wanted.prepare(&self.store);
