@@ -129,11 +129,7 @@ impl<'a> NewRecord<'a> {
     pub fn delete(key: &'a [u8]) -> NewRecord<'a> {
         NewRecord {
             kind: Kind::Delete,
-            replaces: false,
-            expires: NEVER,
-            key,
-            value: &[],
-            large: None,
+            ..NewRecord::put(key, &[], NEVER)
         }
     }
 

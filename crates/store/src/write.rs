@@ -66,24 +66,6 @@ impl Inner {
         Ok(sequence.is_some())
     }
 
-    /// Appends records as a batch and changes the index, if that need wait for neither the disk nor
-    /// slow memory, and no value is in pieces. Says whether there was what they are to replace.
-    pub fn write_now(&self, entries: &[NewRecord<'_>]) -> Poll<Result<bool, Error>> {
-        let options = self.log.options();
-        if options.durability == Durability::Each || self.index.is_tiered() {
-            return Poll::Pending;
-        }
-        let longest = self.check(entries)?;
-        if entries.iter().any(|it| is_large(it, options, longest)) {
-            return Poll::Pending;
-        }
-        match self.try_append(entries, |_| true)? {
-            Appended::At(_) => Poll::Ready(Ok(true)),
-            Appended::Refused => Poll::Ready(Ok(false)),
-            Appended::NotNow(_) => Poll::Pending,
-        }
-    }
-
     /// The same, without waiting until they are durable. The number of the last record; `None` if
     /// it was not allowed.
     pub async fn append(
@@ -101,6 +83,24 @@ impl Inner {
                 Appended::NotNow(changes) => self.log.wait_for_change(changes).await,
                 Appended::Refused => return Ok(None),
             }
+        }
+    }
+
+    /// Appends records as a batch and changes the index, if that need wait for neither the disk nor
+    /// slow memory, and no value is in pieces. Says whether there was what they are to replace.
+    pub fn write_now(&self, entries: &[NewRecord<'_>]) -> Poll<Result<bool, Error>> {
+        let options = self.log.options();
+        if options.durability == Durability::Each || self.index.is_tiered() {
+            return Poll::Pending;
+        }
+        let longest = self.check(entries)?;
+        if entries.iter().any(|it| is_large(it, options, longest)) {
+            return Poll::Pending;
+        }
+        match self.try_append(entries, |_| true)? {
+            Appended::At(_) => Poll::Ready(Ok(true)),
+            Appended::Refused => Poll::Ready(Ok(false)),
+            Appended::NotNow(_) => Poll::Pending,
         }
     }
 
