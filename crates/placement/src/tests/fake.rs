@@ -12,7 +12,7 @@ use std::sync::atomic::{AtomicU16, Ordering};
 use std::thread::ThreadId;
 use std::time::Duration;
 
-use timberline_tier::TierId;
+use timberline_tier::{CompactionCandidates, TierId};
 
 use crate::workers::{Next, Waker, Worker, lock};
 use crate::{
@@ -36,6 +36,9 @@ pub struct FakeTree {
     most_pages: usize,
     /// The thread that reclaimed last.
     pub reclaimed_by: Mutex<Option<ThreadId>>,
+    /// The tiers whose compaction candidates were asked for. All nodes have one size, so there are
+    /// none.
+    pub asked_for_candidates: Mutex<Vec<TierId>>,
     state: Mutex<State>,
 }
 
@@ -63,6 +66,7 @@ impl FakeTree {
             heats: (0..width(0)).map(|_| AtomicU16::new(0)).collect(),
             most_pages: 0,
             reclaimed_by: Mutex::default(),
+            asked_for_candidates: Mutex::default(),
             state: Mutex::new(state),
         }
     }
@@ -338,7 +342,12 @@ impl Relocate for FakeTree {
     }
 }
 
-impl Compaction for FakeTree {}
+impl Compaction for FakeTree {
+    fn compaction_candidates(&self, tier: TierId) -> CompactionCandidates {
+        lock(&self.asked_for_candidates).push(tier);
+        CompactionCandidates::NONE
+    }
+}
 
 impl RecordCache for FakeTree {
     fn record_pages(&self) -> (usize, usize) {

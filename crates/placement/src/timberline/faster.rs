@@ -219,6 +219,7 @@ mod tests {
     use super::*;
     use crate::fake::{Clockwork, FakeTree};
     use crate::timberline::TimberlineConfig;
+    use crate::workers::lock;
     use crate::{Access, Fence, LeafRef, Placement, Relocate, Walk};
     use std::sync::atomic::AtomicU16;
     use std::time::Duration;
@@ -306,6 +307,17 @@ mod tests {
         assert!((20..29).all(|n| tier(n) == MIDDLE));
         assert!(rest.floor < 80, "{}", rest.floor);
         assert!(tree.has_single_boundary());
+    }
+
+    #[test]
+    fn a_tier_whose_free_memory_is_stranded_is_compacted() {
+        let (_arenas, policy, tree) = three_tiers(HeatIn::Leaf { leaf_bytes: 24 });
+        let mut middle = FasterTier::new(policy, MIDDLE);
+        middle.compact(&tree, Duration::ZERO);
+        assert!(lock(&tree.asked_for_candidates).is_empty());
+        middle.stranded = true;
+        assert!(!middle.compact(&tree, Duration::ZERO), "there are none");
+        assert_eq!(*lock(&tree.asked_for_candidates), [MIDDLE]);
     }
 
     #[test]
