@@ -1,5 +1,10 @@
 //! Tests of short runs: that all is measured and predicted, not how fast it is.
 
+use std::ops::Range;
+use std::time::Instant;
+
+use timberline_tier::emulator::{LineCounts, thread_counts};
+
 use super::*;
 
 fn setting(io: Io) -> Setting {
@@ -86,24 +91,44 @@ fn an_interrupted_run_gives_what_it_has() {
     assert_eq!(measure(&setting(timer), &is_over).unwrap().points.len(), 3);
 }
 
+/// Walks only: no I/O, each task once.
+fn walks() -> Setting {
+    Setting {
+        slice: Duration::ZERO,
+        ..setting(Io::Timer(Duration::ZERO))
+    }
+}
+
+/// Walks of so many accesses in memory of this latency, by so many tasks, once for each seed. What
+/// the emulator counted, and the seconds that they took.
+fn walk(
+    setting: &Setting,
+    latency_s: f64,
+    accesses: u32,
+    tasks: usize,
+    seeds: Range<u64>,
+) -> (LineCounts, f64) {
+    let memory = memory(setting, latency_s).unwrap();
+    let chain = chain(&memory, setting).unwrap();
+    let mut device = Device::open(&setting.io).unwrap();
+    let work = Work {
+        accesses,
+        added: [0; 3],
+        is_io: false,
+    };
+    let (before, start) = (thread_counts(), Instant::now());
+    for seed in seeds {
+        run(&chain, &mut device, work, tasks, setting.slice, seed).unwrap();
+    }
+    let elapsed_s = start.elapsed().as_secs_f64();
+    (thread_counts() - before, elapsed_s)
+}
+
 /// That time passes is what the emulator promises: no load makes it pass faster.
 #[test]
 fn at_most_ten_prefetches_are_in_flight() {
     let latency_s = 1e-3;
-    let setting = setting(Io::Timer(Duration::ZERO));
-    let memory = memory(&setting, latency_s).unwrap();
-    let chain = chain(&memory, &setting).unwrap();
-    let mut device = Device::open(&Io::Timer(Duration::ZERO)).unwrap();
-    let work = Work {
-        accesses: 10,
-        added: [0; 3],
-        is_io: false,
-    };
-    let before = timberline_tier::emulator::thread_counts();
-    let start = std::time::Instant::now();
-    run(&chain, &mut device, work, 40, Duration::ZERO, 1).unwrap();
-    let elapsed_s = start.elapsed().as_secs_f64();
-    let slow = (timberline_tier::emulator::thread_counts() - before).slow;
+    let (LineCounts { slow, .. }, elapsed_s) = walk(&walks(), latency_s, 10, 40, 1..2);
     assert!(slow > 40, "{slow}");
     let arrived = slow as f64 - PREFETCHES as f64;
     assert!(
@@ -116,45 +141,19 @@ fn at_most_ten_prefetches_are_in_flight() {
 /// ten prefetches in flight allow.
 #[test]
 fn no_round_walks_where_another_did() {
-    let setting = setting(Io::Timer(Duration::ZERO));
-    let memory = memory(&setting, 1e-6).unwrap();
-    let chain = chain(&memory, &setting).unwrap();
-    let mut device = Device::open(&Io::Timer(Duration::ZERO)).unwrap();
-    let work = Work {
-        accesses: 10,
-        added: [0; 3],
-        is_io: false,
-    };
-    let before = timberline_tier::emulator::thread_counts();
-    for seed in 0..20 {
-        run(&chain, &mut device, work, 4, Duration::ZERO, seed).unwrap();
-    }
-    let counts = timberline_tier::emulator::thread_counts() - before;
+    let (counts, _) = walk(&walks(), 1e-6, 10, 4, 0..20);
     assert!(counts.slow > 2 * counts.cached, "{counts:?}");
-}
-
-/// Walks through a chain, a part of which is in slow memory; returns the lines that were slow.
-fn slow_lines(slow_part: f64) -> u64 {
-    let setting = Setting {
-        slow_part,
-        ..setting(Io::Timer(Duration::ZERO))
-    };
-    let memory = memory(&setting, 1e-6).unwrap();
-    let chain = chain(&memory, &setting).unwrap();
-    let mut device = Device::open(&setting.io).unwrap();
-    let work = Work {
-        accesses: 100,
-        added: [0; 3],
-        is_io: false,
-    };
-    let before = timberline_tier::emulator::thread_counts();
-    run(&chain, &mut device, work, 4, Duration::ZERO, 1).unwrap();
-    (timberline_tier::emulator::thread_counts() - before).slow
 }
 
 #[test]
 fn the_part_of_a_chain_that_is_slow_is_read_as_often() {
-    let [all, most, none] = [1.0, 0.75, 0.0].map(slow_lines);
+    let [all, most, none] = [1.0, 0.75, 0.0].map(|slow_part| {
+        let setting = Setting {
+            slow_part,
+            ..walks()
+        };
+        walk(&setting, 1e-6, 100, 4, 1..2).0.slow
+    });
     let part = most as f64 / all as f64;
     assert!((0.65..0.85).contains(&part), "{most} of {all}");
     assert_eq!(none, 0);
@@ -166,21 +165,10 @@ fn a_bandwidth_of_memory_limits_what_is_read() {
     let bytes_per_s = 10e6;
     let setting = Setting {
         memory_bytes_per_s: Some(bytes_per_s),
-        ..setting(Io::Timer(Duration::ZERO))
+        slice: Duration::from_millis(5),
+        ..walks()
     };
-    let memory = memory(&setting, 1e-7).unwrap();
-    let chain = chain(&memory, &setting).unwrap();
-    let mut device = Device::open(&setting.io).unwrap();
-    let work = Work {
-        accesses: 100,
-        added: [0; 3],
-        is_io: false,
-    };
-    let before = timberline_tier::emulator::thread_counts();
-    let start = std::time::Instant::now();
-    run(&chain, &mut device, work, 8, Duration::from_millis(5), 1).unwrap();
-    let elapsed_s = start.elapsed().as_secs_f64();
-    let slow = (timberline_tier::emulator::thread_counts() - before).slow;
+    let (LineCounts { slow, .. }, elapsed_s) = walk(&setting, 1e-7, 100, 8, 1..2);
     // A page of lines is accounted for at once, and a channel saves one up.
     let bytes = slow.saturating_sub(128) as f64 * LINE as f64;
     assert!(

@@ -2,7 +2,6 @@
 
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 
-use crate::BadInput;
 use crate::eval::matrix::Ground;
 use crate::eval::measure::Measure;
 use crate::eval::results::{Results, Substitute, Table};
@@ -26,16 +25,9 @@ pub fn estimate_s(setting: &Setting) -> f64 {
     slices as f64 * setting.slice.as_secs_f64() + CHAIN * setting.memory_bytes as f64 + file + 0.1
 }
 
-pub fn check(setting: &Setting, available: u64) -> Result<(), BadInput> {
-    let needed = 2 * setting.memory_bytes as u64;
-    match needed <= available {
-        true => Ok(()),
-        false => Err(BadInput(format!(
-            "the microbenchmark takes {} MiB, and {} MiB are free",
-            needed >> 20,
-            available >> 20
-        ))),
-    }
+/// Bytes of memory that it takes.
+pub fn needed_bytes(setting: &Setting) -> u64 {
+    2 * setting.memory_bytes as u64
 }
 
 /// Measures the first point of the setting's grid.

@@ -83,8 +83,15 @@ impl Setting {
             Setting::Maps(setting) => setting.plan()?.check(available),
             Setting::Cluster(setting) => setting.check_simulated(available),
             Setting::ScaleOut(setting) => setting.check_scale_out(available),
-            Setting::Micro(setting) => micro::check(setting, available),
-            Setting::Store(setting) => store::check(setting, available),
+            Setting::Micro(setting) => {
+                let needed = micro::needed_bytes(setting);
+                fits("the microbenchmark takes", needed, available)
+            }
+            Setting::Store(setting) => fits(
+                "two stores take up to",
+                store::needed_bytes(setting),
+                available,
+            ),
         }
     }
 
@@ -107,6 +114,17 @@ impl Setting {
             Setting::Micro(setting) => micro::measure(setting, ground, progress, interrupted),
             Setting::Store(setting) => store::measure(setting, ground, progress, interrupted),
         }
+    }
+}
+
+fn fits(what_takes: &str, needed: u64, available: u64) -> Result<(), BadInput> {
+    match needed <= available {
+        true => Ok(()),
+        false => Err(BadInput(format!(
+            "{what_takes} {} MiB, and {} MiB are free",
+            needed >> 20,
+            available >> 20
+        ))),
     }
 }
 

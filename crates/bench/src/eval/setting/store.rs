@@ -7,7 +7,6 @@ use std::time::Duration;
 use timberline_model::overlap::{Machine, limited_operation_s};
 use timberline_model::{Operation, masking};
 
-use crate::BadInput;
 use crate::eval::matrix::Ground;
 use crate::eval::measure::Measure;
 use crate::eval::results::{Results, Substitute, Table};
@@ -38,17 +37,9 @@ pub fn estimate_s(setting: &IndexSetting) -> f64 {
     loads + 2.0 * (rounds + 3) as f64 * slice.as_secs_f64() + 0.5
 }
 
-pub fn check(setting: &IndexSetting, available: u64) -> Result<(), BadInput> {
-    // Two stores, each with the limit for all of the process.
-    let needed = 2 * setting.store.memory_bytes;
-    match needed <= available {
-        true => Ok(()),
-        false => Err(BadInput(format!(
-            "two stores take up to {} MiB, and {} MiB are free",
-            needed >> 20,
-            available >> 20
-        ))),
-    }
+/// Bytes of memory that two stores take, each with the limit for all of the process.
+pub fn needed_bytes(setting: &IndexSetting) -> u64 {
+    2 * setting.store.memory_bytes
 }
 
 pub fn measure(
