@@ -35,6 +35,7 @@ fn masstree() -> Result<(), String> {
     cc::Build::new()
         .cpp(true)
         .std("c++17")
+        .opt_level(3)
         .flag("-include")
         .flag(folder.join("config.h").display().to_string())
         .include(&folder)
