@@ -4,6 +4,7 @@ use std::net::SocketAddr;
 use std::path::PathBuf;
 use std::time::Duration;
 
+use timberline_remote::fabric::FabricKind;
 use timberline_server::ClusterOptions;
 
 use crate::Failure;
@@ -23,6 +24,14 @@ pub struct Node {
         value_name = "ADDRESS:PORT"
     )]
     servers: Vec<SocketAddr>,
+    /// How the memory servers are reached: what they were started with
+    #[arg(
+        long,
+        requires = "cluster",
+        default_value_t,
+        value_name = "tcp|libfabric:PROVIDER"
+    )]
+    fabric: FabricKind,
     /// File with the key that the memory servers have
     #[arg(long, requires = "cluster", value_name = "FILE")]
     key_file: Option<PathBuf>,
@@ -58,6 +67,7 @@ impl Node {
             return Ok(None);
         }
         let mut options = ClusterOptions::new(self.servers.clone());
+        options.fabric = self.fabric.clone();
         options.key = self.key_file.as_deref().map(key).transpose()?;
         options.announce = self.announce;
         options.lease = Duration::from_millis(self.lease);

@@ -61,7 +61,7 @@ enum Command {
     /// Make a store from a backup
     Restore(backup::Restore),
     /// Serve a store on disk to Redis' clients
-    Serve(serve::Args),
+    Serve(Box<serve::Args>),
     /// Bring a cluster's data back from its nodes' logs, after memory servers were lost
     Reload(reload::Args),
     /// Serve memory to compute servers, for a B+tree that outgrows one machine

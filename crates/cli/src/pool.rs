@@ -3,7 +3,7 @@
 use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
 
-use timberline_remote::fabric::tcp::{Key, TcpServer};
+use timberline_remote::fabric::{FabricKind, Key};
 use timberline_remote::pool::{FINDERS, MemoryServer};
 use timberline_tier::topology::Topology;
 
@@ -18,6 +18,10 @@ pub struct Args {
     /// Memory for compute servers, such as 512MB or 8GB
     #[arg(long, default_value = "1GB", value_parser = memory, value_name = "BYTES")]
     memory: u64,
+    /// How compute servers reach the memory: by sockets, or by network cards that read and write it
+    /// themselves, such as libfabric:verbs
+    #[arg(long, default_value_t, value_name = "tcp|libfabric:PROVIDER")]
+    fabric: FabricKind,
     /// File with the key that compute servers have to have, of at least 16 bytes. It says who may
     /// connect; what is sent is not encrypted
     #[arg(long, value_name = "FILE")]
@@ -76,7 +80,9 @@ pub fn run(args: &Args) -> Result<(), Failure> {
     let memory = MemoryServer::new(bytes).map_err(Failure::impossible)?;
     let memory = memory.with_finders(args.offload_threads.into());
     let is_protected = key.is_some();
-    let server = TcpServer::bind(args.listen, memory, key)
+    let server = args
+        .fabric
+        .bind(args.listen, memory, key)
         .map_err(|error| Failure::Impossible(format!("--listen {}: {error}", args.listen)))?;
     let address = server.address().map_err(Failure::failed)?;
     let protection = match is_protected {

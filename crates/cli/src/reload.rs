@@ -4,6 +4,7 @@ use std::net::SocketAddr;
 use std::path::PathBuf;
 use std::time::Duration;
 
+use timberline_remote::fabric::FabricKind;
 use timberline_server::{ClusterOptions, Error, reload};
 
 use crate::Failure;
@@ -23,6 +24,9 @@ pub struct Args {
         value_name = "ADDRESS:PORT"
     )]
     servers: Vec<SocketAddr>,
+    /// How the memory servers are reached: what they were started with
+    #[arg(long, default_value_t, value_name = "tcp|libfabric:PROVIDER")]
+    fabric: FabricKind,
     /// File with the key that the memory servers have
     #[arg(long, value_name = "FILE")]
     key_file: Option<PathBuf>,
@@ -34,6 +38,7 @@ pub fn run(args: &Args) -> Result<(), Failure> {
         return Err(Failure::Impossible(format!("{folder} is no folder")));
     }
     let mut options = ClusterOptions::new(args.servers.clone());
+    options.fabric = args.fabric.clone();
     options.key = args.key_file.as_deref().map(key).transpose()?;
     // Nobody waits for a reply meanwhile.
     options.deadline = Duration::from_secs(10);

@@ -107,6 +107,34 @@ fn keys_change_hands_between_processes() {
     assert!(handover["unserved_ms"].as_f64() >= handover["given_ms"].as_f64());
 }
 
+/// The same by libfabric, whose provider `tcp` needs no special hardware.
+#[cfg(feature = "libfabric")]
+#[test]
+fn libfabric_reaches_processes() {
+    let scratch = Scratch::new();
+    let file = scratch.path("key");
+    std::fs::write(&file, "a key that both sides have\n").unwrap();
+    let fabric = ["--fabric", "libfabric:tcp"];
+    let key = ["--key-file", file.to_str().unwrap()];
+    let both = [fabric, key].concat();
+    let pools = [Pool::new(&both), Pool::new(&both)];
+    let pools: Vec<&Pool> = pools.iter().collect();
+    // Neither by another fabric nor without the key.
+    let line = refused(bench(&pools, &["--cache", "0.9", key[0], key[1]]));
+    assert!(line.contains("another protocol"), "{line}");
+    let line = refused(bench(&pools, &["--cache", "0.9", fabric[0], fabric[1]]));
+    assert!(line.contains("the keys of the two sides differ"), "{line}");
+    let args = ["--repartition", "--cache", "0.9", "--json", "-"];
+    let output = bench(&pools, &[&both[..], &args].concat())
+        .output()
+        .unwrap();
+    assert_eq!(output.status.code(), Some(0), "{}", stderr(&output));
+    let json: Value = serde_json::from_str(&stdout(&output)).unwrap();
+    let handover = &json["handover"];
+    assert_eq!(handover["lost"], 0, "{handover}");
+    assert!(handover["writes"].as_u64() > Some(0), "{handover}");
+}
+
 /// A compute server that comes gets keys because it has nothing to do.
 #[test]
 fn keys_follow_the_load_between_processes() {
@@ -193,6 +221,13 @@ fn bad_input_is_one_line() {
         (&["--listen", &running.address], "--listen"),
         (&["--key-file", "/nowhere/key"], "/nowhere/key"),
         (&short, "at least 16 bytes"),
+        (&["--fabric", "udp"], "one of tcp and libfabric:PROVIDER"),
+        #[cfg(not(feature = "libfabric"))]
+        (&["--fabric", "libfabric:tcp"], "--features libfabric"),
+        #[cfg(feature = "libfabric")]
+        (&["--fabric", "libfabric:shm"], "take `tcp`"),
+        #[cfg(feature = "libfabric")]
+        (&["--fabric", "libfabric:none"], "no provider `none`"),
     ] {
         let line = refused(pool(args));
         assert!(line.contains(says), "{args:?}: {line}");

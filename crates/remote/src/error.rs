@@ -14,6 +14,8 @@ pub enum Error {
     Lost(ServerId),
     /// There is no connection to the server, for this reason. The operation was not carried out.
     Unreachable(ServerId, String),
+    /// This machine cannot have the fabric, for this reason.
+    NoFabric(String),
     /// The pool has no such server.
     NoServer(ServerId),
     /// So many memory servers are more than a pool can have: 65,535.
@@ -93,6 +95,7 @@ impl fmt::Display for Error {
             Error::Unreachable(server, reason) => {
                 write!(f, "memory server {server} cannot be reached: {reason}")
             }
+            Error::NoFabric(reason) => f.write_str(reason),
             Error::NoServer(server) => write!(f, "there is no memory server {server}"),
             Error::TooManyServers(count) => {
                 write!(f, "{count} memory servers are too many: 65535 is the most")

@@ -9,7 +9,8 @@ use std::thread::{self, JoinHandle};
 use std::time::{Duration, Instant};
 
 use timberline_io::wait_for;
-use timberline_remote::fabric::tcp::{Tcp, TcpOptions, TcpServer};
+use timberline_remote::fabric::TransportOptions;
+use timberline_remote::fabric::tcp::{Tcp, TcpServer};
 use timberline_remote::pool::MemoryServer;
 use timberline_remote::{Error, Layout, Member, Options, load};
 
@@ -22,9 +23,9 @@ const PATIENCE: Duration = Duration::from_secs(120);
 
 fn join(servers: &[SocketAddr]) -> Member {
     let deadline = Duration::from_secs(20);
-    let options = TcpOptions {
+    let options = TransportOptions {
         deadline,
-        ..TcpOptions::default()
+        ..TransportOptions::default()
     };
     let fabric = Arc::new(Tcp::connect(servers, &options).unwrap());
     let options = Options {
@@ -154,7 +155,7 @@ fn a_compute_server_may_be_killed_and_stopped() {
             thread::spawn(move || server.serve());
             address
         });
-        let fabric = Tcp::connect(&servers, &TcpOptions::default()).unwrap();
+        let fabric = Tcp::connect(&servers, &TransportOptions::default()).unwrap();
         let layout = Layout {
             boundaries: vec![HALF],
             ..Layout::default()

@@ -7,8 +7,8 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 use timberline_io::wait_for;
-use timberline_remote::fabric::tcp::{Key, Tcp, TcpOptions, TcpServer};
-use timberline_remote::fabric::{Connection, Fabric, Operation};
+use timberline_remote::fabric::tcp::{Tcp, TcpServer};
+use timberline_remote::fabric::{Connection, Fabric, Key, Operation, TransportOptions};
 use timberline_remote::pool::{CHUNK, MemoryServer};
 use timberline_remote::{Address, Error, Layout, Member, Options, RemoteTree, load};
 
@@ -29,7 +29,7 @@ fn key(text: &str) -> Key {
 
 fn connect(servers: &[SocketAddr], key: Option<Key>) -> Result<Tcp, Error> {
     let deadline = Duration::from_secs(20);
-    Tcp::connect(servers, &TcpOptions { key, deadline })
+    Tcp::connect(servers, &TransportOptions { key, deadline })
 }
 
 #[test]
@@ -245,9 +245,9 @@ fn settled(fabric: &Tcp) -> Result<(), Error> {
 #[test]
 fn a_server_that_answers_no_more_is_named_in_bounded_time() {
     let proxy = Proxy::to(server(CHUNK, None));
-    let options = TcpOptions {
+    let options = TransportOptions {
         deadline: Duration::from_millis(200),
-        ..TcpOptions::default()
+        ..TransportOptions::default()
     };
     let fabric = Tcp::connect(&[proxy.address], &options).unwrap();
     read(&fabric).unwrap();

@@ -41,6 +41,17 @@ impl<T> Completion<T> {
     }
 }
 
+#[cfg(feature = "libfabric")]
+impl<T> Completion<T> {
+    /// The result, if it is there and was not taken.
+    pub(super) fn take(&mut self) -> Option<T> {
+        match &mut *lock(&self.0) {
+            State::Waiting(_) => None,
+            State::Done(result) => result.take(),
+        }
+    }
+}
+
 impl<T> Completer<T> {
     /// Puts the result there, unless there is one already, and wakes the task that waits for it.
     pub fn complete(&self, result: T) {

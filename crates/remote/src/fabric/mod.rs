@@ -6,6 +6,8 @@
 //!
 //! - [`InProcess`]: memory servers within this process. Every operation is complete at once.
 //! - [`Tcp`](tcp::Tcp): memory servers on other machines, which run [`TcpServer`](tcp::TcpServer).
+//! - `Libfabric`, with the feature `libfabric`: the same, by network cards that read and write a
+//!   memory server's memory without its processors.
 //! - [`Simulation`]: a network with latency, bandwidth, loss, reordering and deaths, deterministic
 //!   for a seed.
 //!
@@ -14,20 +16,32 @@
 mod completion;
 mod connection;
 mod counts;
+mod handshake;
 mod in_process;
+mod kind;
+#[cfg(feature = "libfabric")]
+pub mod libfabric;
+mod listener;
 mod operation;
+mod pending;
 mod simulation;
 mod tasks;
 pub mod tcp;
+mod transport;
+mod wire;
 
 pub(crate) use completion::yield_now;
 pub use completion::{Completer, Completion};
 pub use connection::Connection;
 pub use counts::Counts;
+pub use handshake::{Key, ShortKey};
 pub use in_process::InProcess;
+pub use kind::{FabricKind, PoolServer};
+pub use listener::MAX_CONNECTIONS;
 pub use operation::{Call, Find, Found, Load, Operation, Reply};
 pub use simulation::{Network, Simulation, Stuck};
 pub use tasks::Tasks;
+pub use transport::TransportOptions;
 
 use std::time::Duration;
 

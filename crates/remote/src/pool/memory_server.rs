@@ -172,6 +172,12 @@ impl MemoryServer {
         self.sessions.lock().unwrap_or_else(|it| it.into_inner())
     }
 
+    /// All of its words, for network cards that read and write them.
+    #[cfg(feature = "libfabric")]
+    pub(crate) fn memory(&self) -> &[AtomicU64] {
+        &self.memory
+    }
+
     fn words(&self, at: Address, words: usize) -> Result<&[AtomicU64]> {
         let first = usize::try_from(at.offset() / 8).ok();
         let end = first.and_then(|first| first.checked_add(words));

@@ -26,7 +26,7 @@ mod tasks;
 use std::net::SocketAddr;
 use std::time::Duration;
 
-use timberline_remote::fabric::tcp::Key;
+use timberline_remote::fabric::{FabricKind, Key};
 
 pub(crate) use bus::Bus;
 pub(crate) use bus::run as run_bus;
@@ -55,6 +55,8 @@ pub(crate) async fn either(a: impl Future<Output = ()>, b: impl Future<Output = 
 pub struct ClusterOptions {
     /// The memory servers, in an order that is the same for all nodes.
     pub servers: Vec<SocketAddr>,
+    /// How they are reached.
+    pub fabric: FabricKind,
     /// The key that they have, if they have one.
     pub key: Option<Key>,
     /// Where clients and other nodes reach this one. `None`: where it listens first.
@@ -74,11 +76,12 @@ pub struct ClusterOptions {
 }
 
 impl ClusterOptions {
-    /// These memory servers, a lease of 3 s, a deadline of 1 s, a log, and 64 MiB for the cache;
-    /// slots move by themselves.
+    /// These memory servers over TCP, a lease of 3 s, a deadline of 1 s, a log, and 64 MiB for the
+    /// cache; slots move by themselves.
     pub fn new(servers: Vec<SocketAddr>) -> ClusterOptions {
         ClusterOptions {
             servers,
+            fabric: FabricKind::Tcp,
             key: None,
             announce: None,
             lease: Duration::from_secs(3),

@@ -8,7 +8,7 @@ use std::sync::{Arc, Mutex, PoisonError, RwLock};
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
-use timberline_remote::fabric::tcp::{Tcp, TcpOptions};
+use timberline_remote::fabric::{Fabric, TransportOptions};
 use timberline_remote::pool::Origin;
 use timberline_remote::records::Records;
 use timberline_remote::{ComputeId, Error, Layout, Member, Result, load_if_empty};
@@ -62,12 +62,12 @@ impl fmt::Display for Refused {
 ///
 /// # Errors
 /// One cannot be reached, or has another key.
-pub fn connect(options: &ClusterOptions) -> Result<Arc<Tcp>> {
-    let tcp = TcpOptions {
+pub fn connect(options: &ClusterOptions) -> Result<Arc<dyn Fabric>> {
+    let transport = TransportOptions {
         key: options.key.clone(),
         deadline: options.deadline,
     };
-    Ok(Arc::new(Tcp::connect(&options.servers, &tcp)?))
+    options.fabric.connect(&options.servers, &transport)
 }
 
 /// How a cluster's tree is made.

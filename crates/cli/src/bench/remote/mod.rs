@@ -6,7 +6,6 @@ mod balance;
 use std::collections::HashSet;
 use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
-use std::sync::Arc;
 use std::sync::atomic::Ordering::Relaxed;
 
 use serde_json::{Value, json};
@@ -17,8 +16,7 @@ use timberline_bench::remote::{
 };
 use timberline_bench::report::grid::Grid;
 use timberline_bench::report::write_file;
-use timberline_remote::fabric::Fabric;
-use timberline_remote::fabric::tcp::{Tcp, TcpOptions};
+use timberline_remote::fabric::{FabricKind, TransportOptions};
 use timberline_remote::pool::FINDERS;
 use timberline_remote::{Error, Etcd, ServerId};
 use timberline_tier::topology::Topology;
@@ -55,6 +53,14 @@ pub struct RemoteArgs {
         value_name = "ADDRESS:PORT"
     )]
     servers: Vec<SocketAddr>,
+    /// How these memory servers are reached: what they were started with
+    #[arg(
+        long,
+        requires = "servers",
+        default_value_t,
+        value_name = "tcp|libfabric:PROVIDER"
+    )]
+    fabric: FabricKind,
     /// File with the key of these memory servers
     #[arg(long, requires = "servers", value_name = "FILE")]
     key_file: Option<PathBuf>,
@@ -220,17 +226,20 @@ pub fn run(args: &Args) -> Result<(), Failure> {
         }
         return print(&setting, &rows, optimal);
     }
-    let options = TcpOptions {
+    let options = TransportOptions {
         key: given.key_file.as_deref().map(key).transpose()?,
-        ..TcpOptions::default()
+        ..TransportOptions::default()
     };
     if let Some(etcd) = &given.etcd {
         timberline_io::wait_for(etcd.check()).map_err(failure)?;
     }
-    let connect = || Tcp::connect(&given.servers, &options).map_err(Failure::impossible);
+    let connect = || {
+        let connected = given.fabric.connect(&given.servers, &options);
+        connected.map_err(Failure::impossible)
+    };
     let fabric = connect()?;
     if given.repartition {
-        let fabrics = [Arc::new(fabric) as Arc<dyn Fabric>, Arc::new(connect()?)];
+        let fabrics = [fabric, connect()?];
         let etcd = given.etcd.clone();
         let measured = measure_handover(&setting, fabrics, given.balance, etcd, &is_over);
         let measured = measured.map_err(failure)?;
@@ -240,7 +249,7 @@ pub fn run(args: &Args) -> Result<(), Failure> {
         }
         return print_handover(&setting, &handover);
     }
-    let measured = measure_pool(&setting, Arc::new(fabric), &is_over);
+    let measured = measure_pool(&setting, fabric, &is_over);
     let outcome = timberline_io::wait_for(measured).map_err(failure)?;
     let outcome = outcome.ok_or_else(interrupted_run)?;
     if write_json(args, &json!({ "setting": setting, "outcome": outcome }))? {

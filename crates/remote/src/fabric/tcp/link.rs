@@ -1,36 +1,25 @@
-//! The connection to one memory server, which is made again when it breaks.
+//! The connection to one memory server.
 
 use std::io::{self, ErrorKind, Read, Write};
-use std::net::{Shutdown, SocketAddr, TcpStream};
-use std::sync::{Arc, Condvar, Mutex, MutexGuard, mpsc};
+use std::net::{Shutdown, TcpStream};
+use std::sync::{Condvar, Mutex, MutexGuard};
 use std::task::Waker;
-use std::thread::{self, JoinHandle};
+use std::thread;
 use std::time::{Duration, Instant};
 
-use super::handshake::{self, Refused};
-use super::pending::{Pending, Waiting};
-use super::wire::{self, Asked};
-use super::{MAX_WORDS, TcpOptions};
-use crate::address::{ComputeId, ServerId};
+use super::PROTOCOL;
 use crate::error::{Error, Result};
+use crate::fabric::pending::{Pending, Waiting};
+use crate::fabric::transport::{self, Peer};
+use crate::fabric::wire::{self, Asked, MAX_WORDS};
 use crate::fabric::{Completion, Operation};
 
-/// Between two attempts to connect: the first, and the longest.
-const BACKOFF: [Duration; 2] = [Duration::from_millis(10), Duration::from_secs(1)];
 /// Bytes that are read at a time.
 const BUFFER: usize = 256 << 10;
 
-/// A connection, with a thread that reads and one that writes. It ends when this is dropped.
+/// A connection, with a thread that reads and one that writes.
 pub struct Link {
-    shared: Arc<Shared>,
-    thread: Option<JoinHandle<()>>,
-}
-
-struct Shared {
-    server: ServerId,
-    compute: ComputeId,
-    address: SocketAddr,
-    options: TcpOptions,
+    peer: Peer,
     state: Mutex<State>,
     /// There is something to write, or the end.
     changed: Condvar,
@@ -44,179 +33,110 @@ struct State {
     stream: Option<TcpStream>,
     /// Why there is no session.
     down: Option<Error>,
-    is_dropped: bool,
+    is_ended: bool,
 }
 
-impl Link {
-    /// Connects a compute server to a memory server.
-    ///
-    /// # Errors
-    /// It cannot be reached, or refuses.
-    pub fn connect(
-        compute: ComputeId,
-        server: ServerId,
-        address: SocketAddr,
-        options: TcpOptions,
-    ) -> Result<Link> {
-        let not_yet = Error::Unreachable(server, "it was not connected yet".into());
-        let shared = Arc::new(Shared {
-            server,
-            compute,
-            address,
-            options,
-            state: Mutex::new(State {
-                outgoing: Vec::new(),
-                pending: Pending::default(),
-                stream: None,
-                down: Some(not_yet),
-                is_dropped: false,
-            }),
-            changed: Condvar::new(),
-        });
-        let (connected, first) = mpsc::channel();
-        let thread = thread::Builder::new().name("fabric".into()).spawn({
-            let shared = Arc::clone(&shared);
-            move || shared.keep_connected(&connected)
-        });
-        let thread = thread.map_err(|error| shared.unreachable(&error))?;
-        let link = Link {
-            shared,
-            thread: Some(thread),
-        };
-        first.recv().expect("it says how the first attempt ended")?;
-        Ok(link)
+impl transport::Link for Link {
+    type Session = TcpStream;
+
+    fn peer(&self) -> &Peer {
+        &self.peer
     }
 
-    /// Begins an operation.
-    pub fn start(&self, operation: &Operation) -> Completion {
-        let mut state = self.shared.lock();
-        if let Some(error) = &state.down {
-            return Completion::ready(Err(error.clone()));
-        }
-        let (completion, completer) = Completion::pending();
-        let number = state.pending.add(Waiting {
-            asked: Asked::by(operation),
-            completer,
-            deadline: Instant::now() + self.shared.options.deadline,
-        });
-        let was_idle = state.outgoing.is_empty();
-        wire::put_request(&mut state.outgoing, number, operation);
+    fn connect(&self) -> Result<TcpStream> {
+        let stream = self.peer.greet(PROTOCOL)?;
+        let timeout = stream.set_read_timeout(Some(self.peer.tick()));
+        timeout.map_err(|error| self.peer.unreachable(&error))?;
+        let mut state = self.lock();
+        // Without a second handle, the reader sees at its next tick that the link was ended.
+        state.stream = stream.try_clone().ok();
+        state.down = None;
         drop(state);
-        if was_idle {
-            self.shared.changed.notify_all();
-        }
-        completion
+        Ok(stream)
     }
-}
 
-impl Drop for Link {
-    fn drop(&mut self) {
-        let mut state = self.shared.lock();
-        state.is_dropped = true;
+    fn serve(&self, stream: TcpStream) {
+        thread::scope(|scope| {
+            let writer = thread::Builder::new().name("fabric".into());
+            let spawned = writer.spawn_scoped(scope, || {
+                // If it fails, so does reading.
+                let _ = self.write_all(&stream);
+                let _ = stream.shutdown(Shutdown::Both);
+            });
+            if spawned.is_ok() {
+                // Whatever ended it: the connection is of no use any more.
+                let _ = self.read_all(&stream);
+            }
+            self.end_session(&stream);
+        });
+    }
+
+    fn fail(&self, error: Error) {
+        self.lock().down = Some(error);
+    }
+
+    fn wait(&self, time: Duration) -> bool {
+        let goes_on = |state: &mut State| !state.is_ended;
+        let waited = self.changed.wait_timeout_while(self.lock(), time, goes_on);
+        waited.unwrap_or_else(|it| it.into_inner()).0.is_ended
+    }
+
+    fn end(&self) {
+        let mut state = self.lock();
+        state.is_ended = true;
         if let Some(stream) = &state.stream {
             // Reading and writing end. If the other side was faster, they have.
             let _ = stream.shutdown(Shutdown::Both);
         }
         drop(state);
-        self.shared.changed.notify_all();
-        if let Some(thread) = self.thread.take() {
-            thread.join().expect("the link's thread does not panic");
+        self.changed.notify_all();
+    }
+
+    fn start(&self, operation: Operation) -> Completion {
+        let mut state = self.lock();
+        if let Some(error) = &state.down {
+            return Completion::ready(Err(error.clone()));
         }
+        let (completion, completer) = Completion::pending();
+        let number = state.pending.add(Waiting {
+            asked: Asked::by(&operation),
+            completer,
+            deadline: Instant::now() + self.peer.options.deadline,
+        });
+        let was_idle = state.outgoing.is_empty();
+        wire::put_request(&mut state.outgoing, number, &operation);
+        drop(state);
+        if was_idle {
+            self.changed.notify_all();
+        }
+        completion
     }
 }
 
-impl Shared {
+impl Link {
+    /// One that is not connected yet.
+    pub fn new(peer: Peer) -> Link {
+        let down = peer.unreachable(&"it was not connected yet");
+        Link {
+            peer,
+            state: Mutex::new(State {
+                outgoing: Vec::new(),
+                pending: Pending::default(),
+                stream: None,
+                down: Some(down),
+                is_ended: false,
+            }),
+            changed: Condvar::new(),
+        }
+    }
+
     fn lock(&self) -> MutexGuard<'_, State> {
         self.state.lock().unwrap_or_else(|it| it.into_inner())
     }
 
-    fn unreachable(&self, reason: &dyn std::fmt::Display) -> Error {
-        let reason = format!("{}: {reason}", self.address);
-        Error::Unreachable(self.server, reason)
-    }
-
-    /// Connects, again and again, until the link is dropped or the first attempt fails.
-    fn keep_connected(&self, connected: &mpsc::Sender<Result<()>>) {
-        let mut run = None;
-        let mut backoff = BACKOFF[0];
-        loop {
-            match self.connect(&mut run) {
-                Ok(stream) => {
-                    backoff = BACKOFF[0];
-                    self.begin_session(&stream);
-                    // Only the first is waited for.
-                    let _ = connected.send(Ok(()));
-                    self.session(&stream);
-                }
-                Err(error) => {
-                    if run.is_none() {
-                        let _ = connected.send(Err(error));
-                        return;
-                    }
-                    self.lock().down = Some(error);
-                }
-            }
-            let state = self.lock();
-            let dropped = |state: &mut State| !state.is_dropped;
-            let waited = self.changed.wait_timeout_while(state, backoff, dropped);
-            if waited.unwrap_or_else(|it| it.into_inner()).0.is_dropped {
-                return;
-            }
-            backoff = (2 * backoff).min(BACKOFF[1]);
-        }
-    }
-
-    /// A new connection to the server, which has to be in the same run as before.
-    fn connect(&self, run: &mut Option<u64>) -> Result<TcpStream> {
-        let deadline = self.options.deadline;
-        let connect = || -> std::result::Result<_, Refused> {
-            let stream = TcpStream::connect_timeout(&self.address, deadline)?;
-            stream.set_nodelay(true)?;
-            stream.set_write_timeout(Some(deadline))?;
-            stream.set_read_timeout(Some(deadline))?;
-            let server_run = handshake::greet(&stream, self.options.key.as_ref(), self.compute)?;
-            stream.set_read_timeout(Some(self.tick()))?;
-            Ok((stream, server_run))
-        };
-        let (stream, server_run) = connect().map_err(|refused| self.unreachable(&refused))?;
-        match *run.get_or_insert(server_run) == server_run {
-            true => Ok(stream),
-            false => Err(self.unreachable(&"it was started again and lost its memory")),
-        }
-    }
-
-    /// Between two looks for operations whose deadline has passed.
-    fn tick(&self) -> Duration {
-        (self.options.deadline / 4).max(Duration::from_millis(1))
-    }
-
-    fn begin_session(&self, stream: &TcpStream) {
-        let mut state = self.lock();
-        // Without a second handle, the reader sees at its next tick that the link was dropped.
-        state.stream = stream.try_clone().ok();
-        state.down = None;
-    }
-
-    /// Reads and writes until the connection breaks or the link is dropped.
-    fn session(&self, stream: &TcpStream) {
-        thread::scope(|scope| {
-            let writer = thread::Builder::new().name("fabric".into());
-            let spawned = writer.spawn_scoped(scope, || {
-                // If it fails, so does reading.
-                let _ = self.write_all(stream);
-                let _ = stream.shutdown(Shutdown::Both);
-            });
-            if spawned.is_ok() {
-                // Whatever ended it: the connection is of no use any more.
-                let _ = self.read_all(stream);
-            }
-            self.end_session(stream);
-        });
-    }
-
     fn end_session(&self, stream: &TcpStream) {
         let _ = stream.shutdown(Shutdown::Both);
-        let lost = Error::Lost(self.server);
+        let lost = Error::Lost(self.peer.server);
         let waiting = {
             let mut state = self.lock();
             state.down = Some(lost.clone());
@@ -267,17 +187,17 @@ impl Shared {
             bytes.copy_within(done..filled, 0);
             filled -= done;
             let now = Instant::now();
-            if now - looked >= self.tick() {
+            if now - looked >= self.peer.tick() {
                 looked = now;
                 let late = {
                     let mut state = self.lock();
-                    if state.is_dropped {
+                    if state.is_ended {
                         return Ok(());
                     }
                     state.pending.take_late(now)
                 };
                 for Waiting { completer, .. } in late {
-                    completer.complete(Err(Error::TimedOut(self.server)));
+                    completer.complete(Err(Error::TimedOut(self.peer.server)));
                 }
             }
         }
@@ -298,8 +218,8 @@ impl Shared {
             let Some(waiting) = self.lock().pending.take(reply.number) else {
                 continue;
             };
-            let Ok(result) = reply.result(waiting.asked, self.server) else {
-                wakers.extend(waiting.completer.put(Err(Error::Lost(self.server))));
+            let Ok(result) = reply.result(waiting.asked, self.peer.server) else {
+                wakers.extend(waiting.completer.put(Err(Error::Lost(self.peer.server))));
                 break Err(malformed());
             };
             wakers.extend(waiting.completer.put(result));

@@ -2,38 +2,28 @@
 
 use std::collections::HashMap;
 use std::io::{self, Read, Write};
-use std::net::{Shutdown, SocketAddr, TcpListener, TcpStream, ToSocketAddrs};
-use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
+use std::net::{Shutdown, SocketAddr, TcpStream, ToSocketAddrs};
 use std::sync::{Arc, Mutex, MutexGuard};
-use std::thread;
-use std::time::Duration;
 
-use super::handshake::{self, Key};
-use super::wire;
+use super::PROTOCOL;
 use crate::address::ComputeId;
 use crate::error::Result;
+use crate::fabric::handshake::Key;
+use crate::fabric::listener::Listener;
+use crate::fabric::{Reply, wire};
 use crate::pool::{MemoryServer, Session};
 
-/// Compute servers at a time. Each has one connection and one thread here.
-pub const MAX_CONNECTIONS: usize = 1_024;
-/// For the first messages of a connection.
-const HANDSHAKE: Duration = Duration::from_secs(5);
-/// A compute server that does not take its replies for so long is disconnected.
-const SLOW: Duration = Duration::from_secs(10);
 /// Bytes that are read at a time.
 const BUFFER: usize = 256 << 10;
 
 /// A memory server that listens for compute servers on TCP.
 pub struct TcpServer {
-    listener: TcpListener,
+    listener: Arc<Listener>,
     shared: Arc<Shared>,
 }
 
 struct Shared {
     memory: MemoryServer,
-    key: Option<Key>,
-    run: u64,
-    connections: AtomicUsize,
     /// The latest connection of each compute server.
     latest: Mutex<HashMap<ComputeId, Arc<TcpStream>>>,
 }
@@ -50,12 +40,9 @@ impl TcpServer {
         key: Option<Key>,
     ) -> io::Result<TcpServer> {
         Ok(TcpServer {
-            listener: TcpListener::bind(address)?,
+            listener: Listener::bind(address, PROTOCOL, key)?,
             shared: Arc::new(Shared {
                 memory,
-                key,
-                run: handshake::new_run()?,
-                connections: AtomicUsize::new(0),
                 latest: Mutex::default(),
             }),
         })
@@ -66,7 +53,7 @@ impl TcpServer {
     /// # Errors
     /// The socket is broken.
     pub fn address(&self) -> io::Result<SocketAddr> {
-        self.listener.local_addr()
+        self.listener.address()
     }
 
     /// Serves compute servers until the process ends.
@@ -74,71 +61,13 @@ impl TcpServer {
     /// # Errors
     /// Connections can be accepted no more.
     pub fn serve(&self) -> io::Result<()> {
-        for stream in self.listener.incoming() {
-            let stream = match stream {
-                Ok(stream) => stream,
-                Err(error) if is_passing(&error) => {
-                    thread::sleep(Duration::from_millis(10));
-                    continue;
-                }
-                Err(error) => return Err(error),
-            };
-            let Some(place) = Place::take(&self.shared) else {
-                continue;
-            };
-            // Without a thread the connection ends, and the compute server tries again.
-            let _ = thread::Builder::new()
-                .name("pool".into())
-                .spawn(move || place.0.connection(stream));
-        }
-        Ok(())
+        let shared = Arc::clone(&self.shared);
+        let serve = move |compute, stream| shared.serve(compute, Arc::new(stream));
+        self.listener.serve(serve)
     }
-}
-
-/// One of the connections that there may be.
-struct Place(Arc<Shared>);
-
-impl Place {
-    fn take(shared: &Arc<Shared>) -> Option<Place> {
-        let place = Place(Arc::clone(shared));
-        let before = shared.connections.fetch_add(1, Relaxed);
-        (before < MAX_CONNECTIONS).then_some(place)
-    }
-}
-
-impl Drop for Place {
-    fn drop(&mut self) {
-        self.0.connections.fetch_sub(1, Relaxed);
-    }
-}
-
-/// Whether an error of `accept` is about one connection, or about descriptors that come back.
-fn is_passing(error: &io::Error) -> bool {
-    use io::ErrorKind::{ConnectionAborted, ConnectionReset, Interrupted};
-    let kinds = [ConnectionAborted, ConnectionReset, Interrupted];
-    // EMFILE and ENFILE have no kind.
-    kinds.contains(&error.kind()) || matches!(error.raw_os_error(), Some(23 | 24))
 }
 
 impl Shared {
-    /// Serves one compute server until it goes, or breaks the protocol.
-    fn connection(&self, stream: TcpStream) {
-        let prepare = || {
-            stream.set_nodelay(true)?;
-            stream.set_read_timeout(Some(HANDSHAKE))?;
-            stream.set_write_timeout(Some(SLOW))
-        };
-        if prepare().is_err() {
-            return;
-        }
-        let Ok(compute) = handshake::welcome(&stream, self.key.as_ref(), self.run) else {
-            return;
-        };
-        if stream.set_read_timeout(None).is_ok() {
-            self.serve(compute, Arc::new(stream));
-        }
-    }
-
     /// Serves a compute server on its latest connection, after the one before has ended.
     fn serve(&self, compute: ComputeId, stream: Arc<TcpStream>) {
         let session = self.memory.session(compute);
@@ -200,7 +129,7 @@ impl Shared {
         &self,
         session: &Session,
         bytes: &[u8],
-    ) -> io::Result<Option<(usize, u64, Result<crate::fabric::Reply>)>> {
+    ) -> io::Result<Option<(usize, u64, Result<Reply>)>> {
         // Its own number in the pool is known to compute servers only.
         const SELF: u16 = 0;
         let request = wire::request(bytes, SELF)

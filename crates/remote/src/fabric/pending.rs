@@ -2,8 +2,8 @@
 
 use std::time::Instant;
 
+use super::Completer;
 use super::wire::Asked;
-use crate::fabric::Completer;
 
 /// An operation on its way.
 pub struct Waiting {
@@ -23,13 +23,22 @@ pub struct Pending {
 impl Pending {
     /// Adds one. Returns its number.
     pub fn add(&mut self, waiting: Waiting) -> u64 {
-        let slot = self.free.pop().unwrap_or_else(|| {
-            self.slots.push((0, None));
-            self.slots.len() as u32 - 1
-        });
-        let (use_number, place) = &mut self.slots[slot as usize];
-        *place = Some(waiting);
-        u64::from(*use_number) << 32 | u64::from(slot)
+        let number = self.next();
+        let slot = number as u32 as usize;
+        match self.free.pop() {
+            Some(_) => self.slots[slot].1 = Some(waiting),
+            None => self.slots.push((0, Some(waiting))),
+        }
+        number
+    }
+
+    /// The number that the next one gets.
+    pub fn next(&self) -> u64 {
+        let (slot, use_number) = match self.free.last() {
+            Some(&slot) => (slot, self.slots[slot as usize].0),
+            None => (self.slots.len() as u32, 0),
+        };
+        u64::from(use_number) << 32 | u64::from(slot)
     }
 
     /// Removes the operation of this number, if it still waits.
@@ -43,6 +52,12 @@ impl Pending {
         *use_number = use_number.wrapping_add(1);
         self.free.push(slot);
         Some(waiting)
+    }
+
+    /// How many there are.
+    #[cfg(feature = "libfabric")]
+    pub fn len(&self) -> usize {
+        self.slots.len() - self.free.len()
     }
 
     /// Removes those whose deadline has passed.
@@ -72,8 +87,8 @@ impl Pending {
 mod tests {
     use std::time::Duration;
 
+    use super::super::Completion;
     use super::*;
-    use crate::fabric::Completion;
 
     #[test]
     fn a_late_answer_is_for_nobody() {

@@ -19,8 +19,9 @@ use crate::address::ComputeId;
 use hmac::{Hmac, KeyInit, Mac};
 use sha2::Sha256;
 
-/// The name and the version of the protocol.
-const PROTOCOL: [u8; 8] = *b"tlpool04";
+/// The name and the version of a protocol: of what follows the first messages.
+pub type Protocol = [u8; 8];
+
 const NONCE: usize = 32;
 const PROOF: usize = 32;
 /// The fewest bytes of a key.
@@ -150,13 +151,15 @@ pub fn new_run() -> io::Result<u64> {
     getrandom::u64().map_err(io::Error::from)
 }
 
-fn receive<const BYTES: usize>(mut stream: &TcpStream) -> io::Result<[u8; BYTES]> {
+/// The next so many bytes.
+pub fn receive<const BYTES: usize>(mut stream: &TcpStream) -> io::Result<[u8; BYTES]> {
     let mut bytes = [0; BYTES];
     stream.read_exact(&mut bytes)?;
     Ok(bytes)
 }
 
-fn send(mut stream: &TcpStream, parts: &[&[u8]]) -> io::Result<()> {
+/// Sends all parts at once.
+pub fn send(mut stream: &TcpStream, parts: &[&[u8]]) -> io::Result<()> {
     stream.write_all(&parts.concat())
 }
 
@@ -170,8 +173,13 @@ pub fn new_compute() -> io::Result<ComputeId> {
 }
 
 /// The client's side. Returns which run of the server it is.
-pub fn greet(stream: &TcpStream, key: Option<&Key>, compute: ComputeId) -> Result<u64, Refused> {
-    if receive(stream)? != PROTOCOL {
+pub fn greet(
+    stream: &TcpStream,
+    protocol: Protocol,
+    key: Option<&Key>,
+    compute: ComputeId,
+) -> Result<u64, Refused> {
+    if receive(stream)? != protocol {
         return Err(Refused::OtherProtocol);
     }
     let agreed = Agreed {
@@ -182,7 +190,7 @@ pub fn greet(stream: &TcpStream, key: Option<&Key>, compute: ComputeId) -> Resul
     };
     let proof = agreed.proof(key, BY_CLIENT);
     let number = compute.number().to_le_bytes();
-    send(stream, &[&PROTOCOL, &number, &agreed.client_nonce, &proof])?;
+    send(stream, &[&protocol, &number, &agreed.client_nonce, &proof])?;
     match receive::<1>(stream)? {
         [AGREED] => {}
         [WRONG_KEY] => return Err(Refused::WrongKey),
@@ -195,10 +203,15 @@ pub fn greet(stream: &TcpStream, key: Option<&Key>, compute: ComputeId) -> Resul
 }
 
 /// The server's side. Returns which compute server it is.
-pub fn welcome(stream: &TcpStream, key: Option<&Key>, run: u64) -> Result<ComputeId, Refused> {
+pub fn welcome(
+    stream: &TcpStream,
+    protocol: Protocol,
+    key: Option<&Key>,
+    run: u64,
+) -> Result<ComputeId, Refused> {
     let server_nonce = nonce()?;
-    send(stream, &[&PROTOCOL, &run.to_le_bytes(), &server_nonce])?;
-    if receive(stream)? != PROTOCOL {
+    send(stream, &[&protocol, &run.to_le_bytes(), &server_nonce])?;
+    if receive(stream)? != protocol {
         return Err(Refused::OtherProtocol);
     }
     let number = u64::from_le_bytes(receive(stream)?);

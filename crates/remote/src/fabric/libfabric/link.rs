@@ -1,0 +1,210 @@
+//! The endpoint for one memory server, which is made again when it is of no use any more.
+
+use std::io::{ErrorKind, Read, Result as IoResult};
+use std::net::{Shutdown, TcpStream};
+use std::sync::{Condvar, Mutex, MutexGuard};
+use std::task::Waker;
+use std::time::{Duration, Instant};
+
+use super::endpoint::Endpoint;
+use super::greeting::{self, Answer};
+use super::session::Session;
+use super::{PROTOCOL, Provider};
+use crate::address::Address;
+use crate::error::{Error, Result};
+use crate::fabric::transport::{self, Peer};
+use crate::fabric::{Completion, Operation};
+
+/// Between two attempts to begin an operation for which libfabric had no room.
+const AGAIN: Duration = Duration::from_millis(1);
+
+/// An endpoint, with a thread that takes completions and sees the connection end. Whoever has the
+/// state may use the endpoint.
+pub struct Link {
+    peer: Peer,
+    provider: Provider,
+    state: Mutex<State>,
+    /// The link was ended.
+    changed: Condvar,
+}
+
+struct State {
+    session: Option<Session>,
+    /// Why there is no session, or what ends it.
+    down: Option<Error>,
+    /// Of the session, to end it.
+    stream: Option<TcpStream>,
+    is_ended: bool,
+}
+
+impl transport::Link for Link {
+    type Session = TcpStream;
+
+    fn peer(&self) -> &Peer {
+        &self.peer
+    }
+
+    fn connect(&self) -> Result<TcpStream> {
+        let stream = self.peer.greet(PROTOCOL)?;
+        let session = self.open(&stream)?;
+        let mut state = self.lock();
+        state.stream = stream.try_clone().ok();
+        state.session = Some(session);
+        state.down = None;
+        drop(state);
+        Ok(stream)
+    }
+
+    fn serve(&self, mut stream: TcpStream) {
+        let mut wakers: Vec<Waker> = Vec::new();
+        let mut looked = Instant::now();
+        let error = loop {
+            let now = Instant::now();
+            let is_tick = now - looked >= self.peer.tick();
+            if is_tick {
+                looked = now;
+            }
+            let mut state = self.lock();
+            let Some(session) = &mut state.session else {
+                break Error::Lost(self.peer.server);
+            };
+            let went_on = session.go_on(now, is_tick, &mut wakers);
+            let waits = session.waits();
+            let time = match session.is_eager() {
+                true => AGAIN,
+                false => self.peer.tick(),
+            };
+            let is_ended = state.is_ended;
+            drop(state);
+            // A task that is woken before the others are complete would soon sleep again.
+            wakers.drain(..).for_each(Waker::wake);
+            if is_ended || went_on.is_err() {
+                break Error::Lost(self.peer.server);
+            }
+            waits.wait(&stream, time);
+            match stream.read(&mut [0]) {
+                Err(error) if error.kind() == ErrorKind::WouldBlock => {}
+                // The only byte that is sent is `FENCED`.
+                Ok(1) => break Error::Fenced,
+                _ => break Error::Lost(self.peer.server),
+            }
+        };
+        let mut state = self.lock();
+        state.down = Some(error.clone());
+        state.stream = None;
+        let session = state.session.take();
+        drop(state);
+        if let Some(session) = session {
+            session.end(&error);
+        }
+    }
+
+    fn fail(&self, error: Error) {
+        self.lock().down = Some(error);
+    }
+
+    fn wait(&self, time: Duration) -> bool {
+        let goes_on = |state: &mut State| !state.is_ended;
+        let waited = self.changed.wait_timeout_while(self.lock(), time, goes_on);
+        waited.unwrap_or_else(|it| it.into_inner()).0.is_ended
+    }
+
+    fn end(&self) {
+        let mut state = self.lock();
+        state.is_ended = true;
+        if let Some(stream) = &state.stream {
+            // Its end ends the session.
+            let _ = stream.shutdown(Shutdown::Both);
+        }
+        drop(state);
+        self.changed.notify_all();
+    }
+
+    fn start(&self, operation: Operation) -> Completion {
+        let (completion, completer) = Completion::pending();
+        let mut state = self.lock();
+        let state = &mut *state;
+        match (&state.down, &mut state.session) {
+            (None, Some(session)) => session.start(operation, completer),
+            (down, _) => {
+                let lost = || Error::Lost(self.peer.server);
+                completer.complete(Err(down.clone().unwrap_or_else(lost)));
+            }
+        }
+        completion
+    }
+}
+
+impl Link {
+    /// One that is not connected yet.
+    pub fn new(peer: Peer, provider: Provider) -> Link {
+        let down = peer.unreachable(&"it was not connected yet");
+        Link {
+            peer,
+            provider,
+            state: Mutex::new(State {
+                session: None,
+                down: Some(down),
+                stream: None,
+                is_ended: false,
+            }),
+            changed: Condvar::new(),
+        }
+    }
+
+    fn lock(&self) -> MutexGuard<'_, State> {
+        self.state.lock().unwrap_or_else(|it| it.into_inner())
+    }
+
+    /// Makes an endpoint, and tries whether the other side's memory can be read.
+    fn open(&self, stream: &TcpStream) -> Result<Session> {
+        let why = |reason: &dyn std::fmt::Display| self.peer.unreachable(reason);
+        let address = stream.local_addr().map_err(|error| why(&error))?;
+        let endpoint = Endpoint::open(&self.provider, address.ip());
+        let mut endpoint = endpoint.map_err(|failed| why(&failed))?;
+        let name = endpoint.name().map_err(|failed| why(&failed))?;
+        let answer = || -> IoResult<Answer> {
+            greeting::introduce(stream, self.provider.name(), &name)?;
+            let answer = greeting::answered(stream)?;
+            stream.set_nonblocking(true)?;
+            Ok(answer)
+        };
+        let welcome = match answer().map_err(|error| why(&error))? {
+            Answer::Ready(welcome) => welcome,
+            Answer::Fenced => return Err(Error::Fenced),
+            Answer::Refused(reason) => return Err(why(&reason)),
+        };
+        let named = endpoint.set_peer(&welcome.name);
+        named.map_err(|failed| why(&failed))?;
+        let (memory, deadline) = ((welcome.place(), welcome.bytes), self.peer.options.deadline);
+        let session = Session::new(self.peer.server, endpoint, memory, welcome.token, deadline);
+        let mut session = session.map_err(|failed| why(&failed))?;
+        match self.try_out(&mut session, stream) {
+            Ok(()) => Ok(session),
+            Err(error) => {
+                let reason = format!(
+                    "its memory cannot be read by libfabric's `{}`: {error}",
+                    self.provider
+                );
+                Err(why(&reason))
+            }
+        }
+    }
+
+    /// Reads a word.
+    fn try_out(&self, session: &mut Session, stream: &TcpStream) -> Result<()> {
+        let (mut completion, completer) = Completion::pending();
+        let first = Address::new(self.peer.server, 0);
+        session.start(Operation::Read(first, 1), completer);
+        let mut wakers = Vec::new();
+        loop {
+            if let Some(result) = completion.take() {
+                return result.map(|_| ());
+            }
+            if session.go_on(Instant::now(), true, &mut wakers).is_err() {
+                return Err(Error::Lost(self.peer.server));
+            }
+            session.waits().wait(stream, AGAIN);
+        }
+    }
+}
