@@ -13,6 +13,7 @@ mod callgrind;
 mod etcd;
 mod exec;
 mod fuzz;
+mod libfabric;
 mod model;
 mod package;
 mod packages;
@@ -33,7 +34,7 @@ usage: cargo xtask <command>
 
   test [--all]         the gate: fmt, clippy, tidy, every test, docs
       --all            also all features, the least Rust and aarch64 where toolchains are there, `aarch64`,
-                       `seeded`, the loom models, `answers`, `tls`, `etcd`, `browser`, `model` and `vm`
+                       `seeded`, the loom models, `answers`, `tls`, `etcd`, `libfabric`, `browser`, `model` and `vm`
       --callgrind      also `callgrind`, with a bar
   soak [flags]         every test over many seeds: together, alone, on one core, beside a load, with each SIMD search
       --seeds N        how many, default 10
@@ -68,6 +69,8 @@ usage: cargo xtask <command>
                        redis-benchmark and a client in Python (apt fetches them; nothing is installed)
   tls                  the server and `timberline serve` with TLS, which the default build leaves out (needs a C compiler)
   etcd                 compute servers whose leases and partitions Debian's etcd has (apt fetches it; nothing is installed)
+  libfabric            memory servers by libfabric, over its provider tcp, which the default build leaves out (needs a C
+                       compiler and Debian's libfabric-dev, which it installs if it is root)
   browser              the live view of `bench` in Chromium (apt fetches it; nothing is installed): what it shows, and that it changes
   vm [flag or NAME]    Linux on machines with two kinds of memory, emulated by QEMU (apt fetches it; nothing is installed):
                        discovery, placement and the kernel agree; or one machine: hmat, soft-reserved, damon, cxl, old-kernel
@@ -75,7 +78,7 @@ usage: cargo xtask <command>
       --count          which share of accesses goes to fast memory, by placement, counted by a plugin of QEMU
       --seeded-bugs    only that a program whose arenas aren't bound is found out";
 
-const COMMANDS: &str = "test, soak, seeded, peers, tidy, package, callgrind, model, fuzz, sanitize, aarch64, answers, tls, etcd, browser and vm";
+const COMMANDS: &str = "test, soak, seeded, peers, tidy, package, callgrind, model, fuzz, sanitize, aarch64, answers, tls, etcd, libfabric, browser and vm";
 /// For commands that take flags only.
 const NO_NAMES: &[&str] = &[];
 
@@ -133,6 +136,7 @@ fn dispatch(args: &[String]) -> Result<(), Failure> {
         "answers" => parse(&[]).and_then(|_| answers::run(root)),
         "tls" => parse(&[]).and_then(|_| test::tls(root).map_err(Failure::Check)),
         "etcd" => parse(&[]).and_then(|_| etcd::run(root)),
+        "libfabric" => parse(&[]).and_then(|_| libfabric::run(root)),
         "browser" => parse(&[]).and_then(|_| browser::run(root)),
         "vm" => vm::run(root, flags),
         "help" | "--help" | "-h" => {

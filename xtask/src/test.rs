@@ -9,7 +9,8 @@ use std::path::Path;
 use crate::args::Args;
 use crate::step::{Step, run_all};
 use crate::{
-    Failure, aarch64, answers, binaries, browser, callgrind, etcd, exec, model, package, tidy, vm,
+    Failure, aarch64, answers, binaries, browser, callgrind, etcd, exec, libfabric, model, package,
+    tidy, vm,
 };
 
 /// The package that the gate never compiles: it depends on many other maps.
@@ -88,6 +89,7 @@ fn steps(root: &Path, all: bool, callgrind: bool) -> Vec<Step<'_>> {
         Step::new("answers", move || answers::run(root)).only_if(all, ON_REQUEST),
         Step::new("tls", move || tls(root)).only_if(all, ON_REQUEST),
         Step::new("etcd", move || etcd::run(root)).only_if(all, ON_REQUEST),
+        Step::new("libfabric", move || libfabric::run(root)).only_if(all, ON_REQUEST),
         Step::new("browser", move || browser::run(root)).only_if(all, ON_REQUEST),
         Step::new("model", move || model::run(root, &[])).only_if(all, ON_REQUEST),
         Step::new("vm", move || vm::run(root, &[])).only_if(all, ON_REQUEST),
@@ -135,6 +137,7 @@ mod tests {
                 "answers",
                 "tls",
                 "etcd",
+                "libfabric",
                 "browser",
                 "model",
                 "vm"
