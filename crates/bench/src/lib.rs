@@ -18,6 +18,7 @@ mod rounds;
 pub mod run;
 pub mod store;
 pub mod substrate;
+pub mod tier_check;
 pub mod trace;
 pub mod workload;
 

@@ -1,8 +1,10 @@
-//! `timberline tiers`: the machine's memory tiers, their ranking, and the reasons for it.
+//! `timberline tiers`: the machine's memory tiers, their ranking, and the reasons for it; or a
+//! check of maps in them.
 
 use std::path::PathBuf;
 
 use timberline_bench::report::grid::{WIDTH, wrapped};
+use timberline_bench::tier_check;
 use timberline_tier::topology::{NodeList, Topology};
 
 use crate::Failure;
@@ -16,6 +18,9 @@ pub struct Args {
     /// Root of `/sys` and `/proc`; another root shows a recorded machine
     #[arg(long, default_value = "/", value_name = "DIR")]
     root: PathBuf,
+    /// Make maps in these tiers, move their nodes, and ask the kernel where the pages are
+    #[arg(long, conflicts_with = "root")]
+    check: bool,
     #[command(flatten)]
     nodes: Nodes,
 }
@@ -61,6 +66,9 @@ impl Nodes {
 pub fn run(args: &Args) -> Result<(), Failure> {
     let found = Topology::discover(&args.root).map_err(Failure::impossible)?;
     let topology = args.nodes.apply(found)?;
+    if args.check {
+        return check(&topology, !args.nodes.are_named(), args.json);
+    }
     if args.json {
         say(serde_json::to_string_pretty(&topology).map_err(Failure::failed)?)
     } else {
@@ -72,5 +80,27 @@ pub fn run(args: &Args) -> Result<(), Failure> {
             false => wrapped(line, 2),
         });
         say(text.collect::<String>().trim_end())
+    }
+}
+
+/// Checks maps in all tiers of this machine, as they were `found` or as the user named them.
+fn check(topology: &Topology, found: bool, json: bool) -> Result<(), Failure> {
+    let tiers = 0..topology.tiers().len();
+    let nodes: Vec<Vec<u32>> = tiers
+        .map(|tier| topology.tier_nodes(tier).to_vec())
+        .collect();
+    if nodes.len() < 2 {
+        return Err(Failure::Impossible(
+            "--check needs two memory tiers, and this machine has one".into(),
+        ));
+    }
+    let result = tier_check::check(&nodes, found).map_err(Failure::Failed)?;
+    match json {
+        true => say(serde_json::to_string_pretty(&result).map_err(Failure::failed)?)?,
+        false => say(result.table().trim_end())?,
+    }
+    match result.wrong() {
+        wrong if wrong.is_empty() => Ok(()),
+        wrong => Err(Failure::Failed(wrong.join("; "))),
     }
 }

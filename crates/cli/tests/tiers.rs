@@ -32,12 +32,32 @@ fn tiers_and_their_latencies_fit_eighty_columns() {
     for recorded in [
         include_str!("../../tier/tests/topologies/sapphire-rapids-cxl.tsv"),
         include_str!("../../tier/tests/topologies/qemu-hmat.tsv"),
+        include_str!("../../tier/tests/topologies/qemu-three-nodes.tsv"),
         include_str!("../../tier/tests/topologies/virtual-machine.tsv"),
         include_str!("../../tier/tests/topologies/qemu-cgroup-v2.tsv"),
     ] {
         let machine = manifest::unpack(recorded);
         fits(&["tiers", "--root", machine.root().to_str().unwrap()]);
     }
+}
+
+/// Where there are two tiers, a virtual machine runs it (`cargo xtask vm`).
+#[test]
+fn a_check_of_the_tiers_needs_two_of_them() {
+    let output = timberline().args(["tiers", "--json"]).output().unwrap();
+    let tiers: Value = serde_json::from_slice(&output.stdout).unwrap();
+    if tiers["tiers"].as_array().unwrap().len() == 1 {
+        let output = timberline().args(["tiers", "--check"]).output().unwrap();
+        assert_eq!(output.status.code(), Some(2));
+        let said = stderr(&output);
+        assert!(
+            said.contains("--check") && said.contains("two memory tiers"),
+            "{said}"
+        );
+    }
+    let elsewhere = ["tiers", "--check", "--root", "/tmp"];
+    let output = timberline().args(elsewhere).output().unwrap();
+    assert_eq!(output.status.code(), Some(2), "another machine's memory");
 }
 
 #[test]

@@ -110,6 +110,20 @@ fn measured_latency_decides_where_every_node_has_it() {
 }
 
 #[test]
+fn three_kinds_of_memory_are_three_tiers_by_their_latencies() {
+    let topology = discover("qemu-three-nodes");
+    assert_eq!(tiers(&topology), [[0], [1], [2]]);
+    assert_eq!(basis(&topology, 2), Basis::Latency);
+    assert_eq!(
+        why(&topology, 2),
+        "node 2: read latency 1000 ns against node 0's 80 ns; no CPUs, distance 40 from node 0; \
+         kernel agrees (memory_tier450)"
+    );
+    let allowed = topology.allowed_bytes();
+    assert!(allowed.len() == 3 && !allowed.contains(&0), "{allowed:?}");
+}
+
+#[test]
 fn latency_is_scaled_where_it_was_measured_from_elsewhere() {
     for name in ["sapphire-rapids-cxl", "qemu-two-sockets-hmat"] {
         let topology = discover(name);

@@ -37,6 +37,16 @@ impl Arenas {
         Ok(census)
     }
 
+    /// The NUMA node of the page at an address of these arenas, as the kernel says now; `None` if
+    /// there is no memory behind it (yet).
+    ///
+    /// # Errors
+    /// The kernel has no `move_pages`, or refuses it.
+    pub fn numa_node_of(&self, address: usize) -> io::Result<Option<u32>> {
+        let nodes = os::nodes_of_pages(&[address & !(PAGE - 1)])?;
+        Ok(nodes.first().and_then(|&node| u32::try_from(node).ok()))
+    }
+
     /// Estimates the bytes of a tier that lie on one of `nodes` now, from one page in `one_in`, and
     /// at least one page of each chunk.
     ///
