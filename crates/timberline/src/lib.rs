@@ -18,7 +18,8 @@
 //! use timberline::BTree;
 //!
 //! // 4 MiB of fast memory, 64 MiB of slow. On a machine that has both kinds, name their NUMA nodes
-//! // too (`fast_nodes`, `slow_nodes`), or let `discover()` take all of that from the machine.
+//! // too (`fast_nodes`, `slow_nodes`), or let `discover()` take all of that from the machine; one
+//! // with three kinds of memory gives three tiers.
 //! let builder = BTree::builder().fast_memory(4 << 20).slow_memory(64 << 20);
 //! let map: BTree<u64, u64> = builder.build()?;
 //! for key in 0..100_000 {

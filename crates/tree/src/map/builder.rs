@@ -146,16 +146,20 @@ impl<M> Builder<M> {
         self
     }
 
-    /// Takes the two fastest memory tiers of this machine, and half of the free memory of each as
-    /// its limit. Both limits together are at most half of the memory that the process's control
-    /// groups allow (`memory.max`, or `memory.limit_in_bytes` of version 1); fast memory is counted
-    /// first. If that leaves no slow memory, the map is in fast memory alone, within its limit.
+    /// Takes all memory tiers of this machine (`timberline tiers` lists them), and half of the free
+    /// memory of each as its limit. With three kinds of memory the map is in three tiers: the
+    /// fastest kind is fast memory, the slowest slow memory, and the others are
+    /// [middle tiers](Self::middle_tier). All limits together are at most half of the memory that
+    /// the process's control groups allow (`memory.max`, or `memory.limit_in_bytes` of version 1);
+    /// faster tiers are counted first. Tiers for which nothing is left are not used; if that is all
+    /// but the fastest, the map is in fast memory alone, within its limit.
     ///
     /// On a machine with one tier, and on systems other than Linux, nothing is set: the map is in
     /// plain memory without a limit, as with [`new`](Self::new), unless the program itself sets a
     /// limit. With [`fast_memory`](Self::fast_memory) it is in two tiers of the same memory then,
-    /// with a worker. [`Map::is_tiered`] tells which one it is. Where there are two tiers, the
-    /// later call wins: limits that are set after `discover` replace those that it found.
+    /// with a worker. [`Map::is_tiered`] tells which one it is. Where there are more tiers, the
+    /// later call wins: limits that are set after `discover` replace those that it found, and
+    /// middle tiers that were named before it are forgotten.
     ///
     /// ```
     /// let map: timberline::BTree<u64, u64> = timberline::BTree::builder().discover().build()?;
@@ -173,12 +177,17 @@ impl<M> Builder<M> {
     fn discover_below(mut self, root: &Path) -> Self {
         match Topology::discover(root) {
             Ok(topology) => {
-                if let [fast, slow, ..] = topology.allowed_bytes()[..] {
-                    let half = |tier: usize, bytes: u64| TierSettings {
-                        limit: Some((bytes / 2) as usize),
-                        nodes: topology.tier_nodes(tier).to_vec(),
-                    };
-                    (self.fast, self.slow) = (half(0, fast), half(1, slow));
+                let tiers = topology.allowed_bytes().into_iter().enumerate();
+                let mut tiers = tiers.map(|(tier, bytes)| TierSettings {
+                    limit: Some((bytes / 2) as usize),
+                    nodes: topology.tier_nodes(tier).to_vec(),
+                });
+                if let (Some(fast), Some(second)) = (tiers.next(), tiers.next()) {
+                    let slower = [second.clone()].into_iter().chain(tiers);
+                    self.middle = slower.filter(|tier| tier.limit > Some(0)).collect();
+                    // Where there is none, its limit of zero says so.
+                    self.slow = self.middle.pop().unwrap_or(second);
+                    self.fast = fast;
                 }
             }
             Err(error) => self.unknown = Some(configuration(error)),
@@ -371,10 +380,15 @@ impl<M> fmt::Debug for Builder<M> {
 mod tests {
     use super::*;
 
-    /// The limits discovered on a machine with a node of 8 GiB with CPUs, and one of 32 GiB without
-    /// any, under these control groups.
+    const GIB: usize = 1 << 30;
+    const UNLIMITED: (&str, &str) = ("sys/fs/cgroup/db/memory.max", "max");
+    /// A control group of version 2.
+    const V2: &str = "0::/db";
+
+    /// The builder of a machine with a node of 8 GiB with CPUs, and nodes of so many GiB without
+    /// any at these distances from it, under these control groups.
     #[track_caller]
-    fn discovered(membership: &str, limit: (&str, &str)) -> [Option<usize>; 2] {
+    fn discovered(others: &[(u64, u32)], membership: &str, limit: (&str, &str)) -> Builder<()> {
         let at = std::panic::Location::caller().line();
         let name = format!("timberline-discover-{}-{at}", std::process::id());
         let root = std::env::temp_dir().join(name);
@@ -383,30 +397,44 @@ mod tests {
             let kib = gib << 20;
             format!("Node {node} MemTotal: {kib} kB\nNode {node} MemFree: {kib} kB\n")
         };
-        for (file, text) in [
-            (format!("{node}/online"), "0-1".into()),
-            (format!("{node}/possible"), "0-1".into()),
-            (format!("{node}/node0/cpulist"), "0-3".into()),
-            (format!("{node}/node1/cpulist"), String::new()),
-            (format!("{node}/node0/meminfo"), memory(0, 8)),
-            (format!("{node}/node1/meminfo"), memory(1, 32)),
-            (format!("{node}/node0/distance"), "10 20".into()),
-            (format!("{node}/node1/distance"), "20 10".into()),
+        let online = format!("0-{}", others.len());
+        let mut files = vec![
+            (format!("{node}/online"), online.clone()),
+            (format!("{node}/possible"), online),
             ("proc/self/cgroup".into(), membership.into()),
             (limit.0.into(), limit.1.into()),
-        ] {
+        ];
+        let nodes = [(8, 10)].iter().chain(others);
+        let far: Vec<_> = nodes.clone().map(|(_, far)| far.to_string()).collect();
+        for (at, (gib, far_at)) in nodes.enumerate() {
+            let distances = match at {
+                0 => far.join(" "),
+                // From elsewhere only the way to the CPUs counts.
+                _ => format!("{far_at} {}", vec!["10"; others.len()].join(" ")),
+            };
+            let cpus = if at == 0 { "0-3" } else { "" };
+            files.push((format!("{node}/node{at}/cpulist"), cpus.into()));
+            files.push((format!("{node}/node{at}/meminfo"), memory(at as u32, *gib)));
+            files.push((format!("{node}/node{at}/distance"), distances));
+        }
+        for (file, text) in files {
             let file = root.join(file);
             std::fs::create_dir_all(file.parent().unwrap()).unwrap();
             std::fs::write(file, text).unwrap();
         }
-        let builder = Builder::<()>::new().discover_below(&root);
+        // What is found takes the place of what was named.
+        let named = Builder::<()>::new().middle_tier(1 << 20, [9]);
+        let builder = named.discover_below(&root);
         std::fs::remove_dir_all(&root).unwrap();
         assert_eq!(builder.unknown, None);
-        assert_eq!(
-            (&builder.fast.nodes[..], &builder.slow.nodes[..]),
-            (&[0][..], &[1][..])
-        );
-        [builder.fast.limit, builder.slow.limit]
+        builder
+    }
+
+    /// The NUMA nodes of the tiers, fastest first, and their limits.
+    fn tiers(builder: &Builder<()>) -> Vec<(&[u32], Option<usize>)> {
+        let tiers = [&builder.fast].into_iter().chain(&builder.middle);
+        let tiers = tiers.chain([&builder.slow]);
+        tiers.map(|tier| (&tier.nodes[..], tier.limit)).collect()
     }
 
     #[test]
@@ -421,29 +449,45 @@ mod tests {
 
     #[test]
     fn discovered_tiers_keep_to_the_limit_of_the_control_group() {
-        const GIB: usize = 1 << 30;
-        let (v2, max) = ("0::/db", "sys/fs/cgroup/db/memory.max");
-        let (v1, in_bytes) = (
-            "5:memory:/db",
-            "sys/fs/cgroup/memory/db/memory.limit_in_bytes",
-        );
+        let two = |membership, limit| {
+            let builder = discovered(&[(32, 20)], membership, limit);
+            let [(&[0], fast), (&[1], slow)] = tiers(&builder)[..] else {
+                panic!("{builder:?}");
+            };
+            [fast, slow]
+        };
+        let of_v2 = |bytes| two(V2, (UNLIMITED.0, bytes));
+        let in_bytes = "sys/fs/cgroup/memory/db/memory.limit_in_bytes";
+        let of_v1 = |bytes| two("5:memory:/db", (in_bytes, bytes));
+        assert_eq!(of_v2("max"), [Some(4 * GIB), Some(16 * GIB)]);
+        assert_eq!(of_v2("12884901888"), [Some(4 * GIB), Some(2 * GIB)]);
+        assert_eq!(of_v2("2147483648"), [Some(GIB), Some(0)]);
+        assert_eq!(of_v1("12884901888"), [Some(4 * GIB), Some(2 * GIB)]);
         assert_eq!(
-            discovered(v2, (max, "max")),
+            of_v1("9223372036854771712"),
             [Some(4 * GIB), Some(16 * GIB)]
         );
+    }
+
+    #[test]
+    fn three_kinds_of_memory_are_three_tiers() {
+        // Node 2 is nearer than node 1.
+        let builder = discovered(&[(64, 40), (32, 20)], V2, UNLIMITED);
+        let expected: [(&[u32], _); 3] = [
+            (&[0], Some(4 * GIB)),
+            (&[2], Some(16 * GIB)),
+            (&[1], Some(32 * GIB)),
+        ];
+        assert_eq!(tiers(&builder), expected);
+
+        // 12 GiB reach to the second of them, 1 GiB to the first.
+        let limited = |bytes| discovered(&[(64, 40), (32, 20)], V2, (UNLIMITED.0, bytes));
+        let builder = limited("12884901888");
+        assert_eq!(tiers(&builder), [expected[0], (&[2], Some(2 * GIB))]);
+        let builder = limited("1073741824");
         assert_eq!(
-            discovered(v2, (max, "12884901888")),
-            [Some(4 * GIB), Some(2 * GIB)]
-        );
-        assert_eq!(discovered(v2, (max, "2147483648")), [Some(GIB), Some(0)]);
-        assert_eq!(
-            discovered(v1, (in_bytes, "12884901888")),
-            [Some(4 * GIB), Some(2 * GIB)]
-        );
-        let no_limit = "9223372036854771712";
-        assert_eq!(
-            discovered(v1, (in_bytes, no_limit)),
-            [Some(4 * GIB), Some(16 * GIB)]
+            tiers(&builder),
+            [(&[0][..], Some(GIB / 2)), (&[2], Some(0))]
         );
     }
 }
