@@ -72,8 +72,8 @@ usage: cargo xtask <command>
   libfabric            memory servers by libfabric, over its provider tcp, which the default build leaves out (needs a C
                        compiler and Debian's libfabric-dev, which it installs if it is root)
   browser              the live view of `bench` in Chromium (apt fetches it; nothing is installed): what it shows, and that it changes
-  vm [flag or NAME]    Linux on machines with two kinds of memory, emulated by QEMU (apt fetches it; nothing is installed):
-                       discovery, placement and the kernel agree; or one machine: hmat, soft-reserved, damon, cxl, old-kernel
+  vm [flag or NAME]    Linux on machines with two or three kinds of memory, emulated by QEMU (apt fetches it; nothing is installed):
+                       discovery, placement and the kernel agree; or one machine: hmat, soft-reserved, three-nodes, damon, cxl, old-kernel
       --all            also what is no part of `test`
       --count          which share of accesses goes to fast memory, by placement, counted by a plugin of QEMU
       --seeded-bugs    only that a program whose arenas aren't bound is found out";

@@ -46,9 +46,32 @@ pub fn two_tiers(serial: &Serial) -> Findings {
             .held
             .push(format!("kernel {}", section.text.trim()));
     });
-    findings.part(serial, "tiers", discovery);
+    findings.part(serial, "tiers", |findings, tiers| {
+        discovery(findings, tiers, 2)
+    });
+    findings.part(serial, "check", |findings, check| {
+        tier_check(findings, check, 2)
+    });
     findings.part(serial, "placements", placements);
     kernel_tiering(&mut findings, serial, "autonuma", "pgpromote_success");
+    findings.check(serial.done, "the machine came to its end".into());
+    findings
+}
+
+/// A machine with three tiers: their discovery, and the places and moves of nodes.
+pub fn three_tiers(serial: &Serial) -> Findings {
+    let mut findings = Findings::default();
+    findings.part(serial, "kernel", |findings, section| {
+        findings
+            .held
+            .push(format!("kernel {}", section.text.trim()));
+    });
+    findings.part(serial, "tiers", |findings, tiers| {
+        discovery(findings, tiers, 3)
+    });
+    findings.part(serial, "check", |findings, check| {
+        tier_check(findings, check, 3)
+    });
     findings.check(serial.done, "the machine came to its end".into());
     findings
 }
@@ -173,24 +196,80 @@ fn settings<'a>(
     Some((before, after))
 }
 
-fn discovery(findings: &mut Findings, tiers: &Section) {
+/// `tiers` is what was found of a machine with so many nodes, each slower than the one before.
+fn discovery(findings: &mut Findings, tiers: &Section, count: usize) {
+    let in_order: Vec<u64> = (0..count as u64).collect();
     let nodes = tiers.numbers("id");
-    findings.check(nodes == [0, 1], format!("NUMA nodes {nodes:?}"));
+    findings.check(nodes == in_order, format!("NUMA nodes {nodes:?}"));
     let latencies = tiers.numbers("read_latency_ns");
     findings.check(
-        latencies == LATENCY_NS,
+        latencies == LATENCY_NS[..count],
         format!("read latencies {latencies:?} ns, as firmware says"),
     );
     let bandwidths = tiers.numbers("read_bandwidth_mbs");
     findings.check(
-        bandwidths == BANDWIDTH_MBS,
+        bandwidths == BANDWIDTH_MBS[..count],
         format!("read bandwidths {bandwidths:?} MB/s, as firmware says"),
     );
     let ranks = tiers.numbers("tier");
-    findings.check(ranks == [0, 1], format!("ranked into tiers {ranks:?}"));
+    findings.check(ranks == in_order, format!("ranked into tiers {ranks:?}"));
     let kernel = tiers.numbers("kernel_tier");
-    let apart = matches!(kernel[..], [fast, slow] if fast < slow);
+    let apart = kernel.len() == count && kernel.windows(2).all(|two| two[0] < two[1]);
     findings.check(apart, format!("the kernel's own tiers are {kernel:?}"));
+}
+
+/// `check` is the output of `timberline tiers --check --json` on a machine with so many tiers.
+fn tier_check(findings: &mut Findings, check: &Section, count: usize) {
+    let maps = check.values("map");
+    findings.check(
+        maps.len() == 3,
+        format!("checked maps: {}", maps.join(", ")),
+    );
+    for map in maps {
+        let of = check.part("map", map);
+        let numbers = |name: &str| of.numbers(name);
+        let all = |name: &str, holds: fn(&u64) -> bool| {
+            let numbers = of.numbers(name);
+            numbers.len() == count && numbers.iter().all(holds)
+        };
+        let (moved, elsewhere) = (numbers("moved"), numbers("leaves_elsewhere"));
+        let pairs = count * (count - 1);
+        let each_way = moved.len() == pairs && !moved.contains(&0);
+        let leaves: u64 = moved.iter().sum();
+        let wrong: u64 = elsewhere.iter().sum();
+        findings.check(
+            each_way && elsewhere.len() == pairs && wrong == 0,
+            format!(
+                "{map}: {leaves} moves of leaves from each of {count} tiers to each other one; \
+                 move_pages finds {wrong} leaves elsewhere"
+            ),
+        );
+        let is_zero = |it: &u64| *it == 0;
+        let line = format!(
+            "{map}: leaves in each tier {:?}, pages on its node {:?} by numa_maps; move_pages finds \
+             {:?} pages elsewhere, numa_maps {:?}",
+            numbers("leaves"),
+            numbers("numa_maps_pages"),
+            numbers("misplaced_pages"),
+            numbers("numa_maps_elsewhere"),
+        );
+        let placed = all("leaves", |it| *it > 0)
+            && all("numa_maps_pages", |it| *it > 0)
+            && all("misplaced_pages", is_zero)
+            && all("numa_maps_elsewhere", is_zero);
+        findings.check(placed, line);
+        let line = format!(
+            "{map}: peaks {:?} of limits {:?} bytes",
+            numbers("peak_bytes"),
+            numbers("limit_bytes")
+        );
+        findings.check(all("over_budget_bytes", is_zero), line);
+        let [promoted, demoted] = ["promoted", "demoted"].map(numbers);
+        findings.check(
+            promoted > vec![0] && demoted > vec![0],
+            format!("{map}: its worker promoted {promoted:?} and demoted {demoted:?} nodes"),
+        );
+    }
 }
 
 fn placements(findings: &mut Findings, bench: &Section) {

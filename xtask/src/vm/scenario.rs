@@ -44,15 +44,22 @@ const fn scenario(
 }
 
 const MEMORY: &str = script!("guest/memory.sh");
+const THREE: &str = script!("guest/three.sh");
 
 /// Those of the gate.
-pub const GATE: [Scenario; 2] = [
+pub const GATE: [Scenario; 3] = [
     scenario("hmat", Topology::Hmat, MEMORY, checks::two_tiers),
     scenario(
         "soft-reserved",
         Topology::SoftReserved,
         MEMORY,
         checks::two_tiers,
+    ),
+    scenario(
+        "three-nodes",
+        Topology::ThreeNodes,
+        THREE,
+        checks::three_tiers,
     ),
 ];
 
@@ -78,13 +85,25 @@ pub const ALL: [Scenario; 3] = [
     },
 ];
 
-/// A program with a bug: its arenas forget to bind their memory.
-pub const SEEDED: Scenario = scenario(
-    "seeded",
-    Topology::Hmat,
-    concat!(
-        "export TIMBERLINE_BUG=forgets-to-bind\n",
-        script!("guest/seeded.sh")
+/// The script of a program with a bug: its arenas forget to bind their memory.
+macro_rules! seeded {
+    ($file:literal) => {
+        concat!("export TIMBERLINE_BUG=forgets-to-bind\n", script!($file))
+    };
+}
+
+/// Each has to find that bug.
+pub const SEEDED: [Scenario; 2] = [
+    scenario(
+        "seeded",
+        Topology::Hmat,
+        seeded!("guest/seeded.sh"),
+        checks::placement,
     ),
-    checks::placement,
-);
+    scenario(
+        "seeded-three-nodes",
+        Topology::ThreeNodes,
+        seeded!("guest/three.sh"),
+        checks::three_tiers,
+    ),
+];

@@ -1,9 +1,12 @@
-//! Machines with two kinds of memory, as arguments of QEMU and of the kernel.
+//! Machines with two or three kinds of memory, as arguments of QEMU and of the kernel.
 
-/// The firmware's figures for the fast and the slow node.
-pub const LATENCY_NS: [u64; 2] = [80, 250];
-pub const BANDWIDTH_MBS: [u64; 2] = [102_400, 25_600];
-/// Memory of each of the two, MiB. The slow node of `Hmat` begins where the fast one ends.
+/// The firmware's figures for each node, fastest first: DRAM, CXL memory, and memory of another
+/// host. Machines with two nodes have the first two.
+pub const LATENCY_NS: [u64; 3] = [80, 250, 1000];
+pub const BANDWIDTH_MBS: [u64; 3] = [102_400, 25_600, 12_800];
+/// The distances from the first node, by the firmware's other table.
+const DISTANCES: [u64; 3] = [10, 20, 40];
+/// Memory of each node, MiB. A node of `Hmat` begins where the one before ends.
 pub const MIB: u64 = 512;
 
 /// Where the slow memory of a machine begins if it is above 4 GiB.
@@ -14,8 +17,10 @@ const HIGH: &str = "0x100000000";
 pub enum Topology {
     /// A NUMA node without CPUs, with its speed in the firmware's HMAT.
     Hmat,
-    /// The same, set aside by the firmware for special purposes, as CXL memory is; a driver hands
-    /// it out.
+    /// Two such nodes, one slower than the other.
+    ThreeNodes,
+    /// As `Hmat`, but set aside by the firmware for special purposes, as CXL memory is; a driver
+    /// hands it out.
     SoftReserved,
     /// A CXL expander that no firmware configured.
     Cxl,
@@ -25,7 +30,7 @@ impl Topology {
     /// Kernel modules to load, in this order.
     pub fn modules(self) -> &'static [&'static str] {
         match self {
-            Topology::Hmat => &[],
+            Topology::Hmat | Topology::ThreeNodes => &[],
             Topology::SoftReserved => &["dax/device_dax", "dax/hmem/dax_hmem", "dax/kmem"],
             Topology::Cxl => &[
                 "cxl/cxl_acpi",
@@ -43,7 +48,7 @@ impl Topology {
         let general = "console=ttyS0 panic=-1 nokaslr norandmaps mitigations=off quiet loglevel=1";
         let hot_plugged = "memhp_default_state=online_movable";
         match self {
-            Topology::Hmat => general.into(),
+            Topology::Hmat | Topology::ThreeNodes => general.into(),
             Topology::SoftReserved => {
                 format!("{general} {hot_plugged} memmap={MIB}M%{HIGH}-1+0xefffffff")
             }
@@ -54,24 +59,34 @@ impl Topology {
     /// QEMU's arguments.
     pub fn arguments(self) -> Vec<String> {
         let text = match self {
-            Topology::Hmat => two_nodes("q35,hmat=on"),
+            Topology::Hmat => nodes(2, "q35,hmat=on"),
+            Topology::ThreeNodes => nodes(3, "q35,hmat=on"),
             // The slow node has to begin above 4 GiB: no more than the fast one lies below.
-            Topology::SoftReserved => two_nodes(&format!("q35,hmat=on,max-ram-below-4g={MIB}M")),
+            Topology::SoftReserved => nodes(2, &format!("q35,hmat=on,max-ram-below-4g={MIB}M")),
             Topology::Cxl => expander(),
         };
         text.split_whitespace().map(String::from).collect()
     }
 }
 
-fn two_nodes(machine: &str) -> String {
-    let mut text = format!(
-        "-cpu max -M {machine} -m {}M
-         -object memory-backend-ram,id=m0,size={MIB}M -object memory-backend-ram,id=m1,size={MIB}M
-         -numa node,nodeid=0,memdev=m0 -numa cpu,node-id=0,socket-id=0
-         -numa node,nodeid=1,memdev=m1,initiator=0 -numa dist,src=0,dst=1,val=20",
-        2 * MIB
-    );
-    for (node, (latency, bandwidth)) in LATENCY_NS.into_iter().zip(BANDWIDTH_MBS).enumerate() {
+/// A node with processors, and slower ones without.
+fn nodes(count: usize, machine: &str) -> String {
+    let mut text = format!("-cpu max -M {machine} -m {}M", count as u64 * MIB);
+    for node in 0..count {
+        text += &format!(" -object memory-backend-ram,id=m{node},size={MIB}M");
+    }
+    text += " -numa node,nodeid=0,memdev=m0 -numa cpu,node-id=0,socket-id=0";
+    for node in 1..count {
+        text += &format!(" -numa node,nodeid={node},memdev=m{node},initiator=0");
+    }
+    // QEMU wants all of them if it is told one.
+    for (to, far) in DISTANCES.iter().enumerate().take(count) {
+        for from in 0..to {
+            text += &format!(" -numa dist,src={from},dst={to},val={far}");
+        }
+    }
+    let speeds = LATENCY_NS.into_iter().zip(BANDWIDTH_MBS).take(count);
+    for (node, (latency, bandwidth)) in speeds.enumerate() {
         let of = format!("hmat-lb,initiator=0,target={node},hierarchy=memory,data-type=access");
         text += &format!(" -numa {of}-latency,latency={latency}");
         text += &format!(" -numa {of}-bandwidth,bandwidth={bandwidth}M");
@@ -98,9 +113,16 @@ mod tests {
 
     #[test]
     fn firmware_tells_the_speed_of_each_node() {
-        let arguments = Topology::Hmat.arguments();
-        let speeds = arguments.iter().filter(|word| word.starts_with("hmat-lb"));
-        assert_eq!(speeds.count(), 4);
-        assert!(arguments.contains(&"1024M".to_string()));
+        for (topology, nodes, memory) in [
+            (Topology::Hmat, 2, "1024M"),
+            (Topology::ThreeNodes, 3, "1536M"),
+        ] {
+            let arguments = topology.arguments();
+            let count = |what: &str| arguments.iter().filter(|it| it.starts_with(what)).count();
+            assert_eq!(count("hmat-lb"), 2 * nodes);
+            assert_eq!(count("node,nodeid="), nodes);
+            assert_eq!(count("dist,"), nodes * (nodes - 1) / 2);
+            assert!(arguments.contains(&memory.to_string()));
+        }
     }
 }

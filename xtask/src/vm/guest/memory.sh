@@ -2,6 +2,7 @@
 small="--records 100k --workloads hs-c --seconds 0.1"
 section kernel uname -r
 section tiers timberline tiers --json
+section check timberline tiers --check --json
 section placements figures $small --warmup 1 --placements all-fast,all-slow,interleave,timberline
 hasten
 section before tiering
