@@ -17,8 +17,8 @@ NoFresh(r)  == [r EXCEPT !.fresh = None, !.above = None]
 
 (* Placement::boundary_broken, if Tree::check_boundary says so.            *)
 Reports(a, b) ==
-    IF ~IsFast(a) /\ HasFastKid(b) /\ Bug # "boundary-not-reported"
-    THEN {<<b.lo, b.h>>} ELSE {}
+    IF HasKidFaster(b, Tier(a)) /\ Bug # "boundary-not-reported"
+    THEN {<<b.lo, b.h, Min(KidTiers(b))>>} ELSE {}
 
 (* Snapshot::upgrade of the next cell that the thread has to lock.         *)
 Lock(t) ==
@@ -86,10 +86,14 @@ Unlock(t) ==
     /\ UNCHANGED <<body, used, wait, broken>>
 
 -----------------------------------------------------------------------------
-(* Tree::try_make_room of the node that was found. A new node goes to any  *)
-(* tier that placements may choose: fast only below something fast, and    *)
-(* slow if fast memory is full.                                            *)
-TiersBelow(fast) == (IF fast /\ HasRoom(TRUE) THEN {TRUE} ELSE {}) \cup {FALSE}
+CONSTANT Chosen  \* the tiers that Placement::place may choose for a new node
+
+(* Tree::try_make_room of the node that was found. A new node goes to a    *)
+(* tier that the placement chooses, none faster than its parent's, and if  *)
+(* that is full to the next slower one with room (Store::allocate).        *)
+WithRoom(taken, t) ==
+    LET has == {u \in t..Slowest : HasRoom(taken, u)} IN IF has = {} THEN Slowest ELSE Min(has)
+TiersBelow(taken, t) == {WithRoom(taken, Max({c, t})) : c \in Chosen \cap Tiers}
 
 MakeRoom(t) ==
     LET r == th[t]
@@ -101,7 +105,7 @@ MakeRoom(t) ==
         beside == (IF right = {} THEN << >> ELSE <<Min(right)>>)
                   \o (IF left = {} THEN << >> ELSE <<Max(left)>>)
         sibling(i) == above.kids[beside[i]]
-        same(i) == IsFast(sibling(i)) = IsFast(r.n)
+        same(i) == Tier(sibling(i)) = Tier(r.n)
         shares(i) == (same(i) \/ b.h = 0)
                      /\ Cap(b) - Count(body[sibling(i)]) >= 2  \* WORTH_SHARING
         willing == {i \in DOMAIN beside : shares(i)}
@@ -127,23 +131,22 @@ MakeRoom(t) ==
        THEN Set(t, For(r, "room", r.k, r.h + 1)) /\ UNCHANGED pin /\ quiet
        ELSE LET path == <<<<r.p, r.pv>>, <<r.n, r.nv>>>> IN
             /\ UNCHANGED <<word, body, wait, broken, present, wrong>>
-            /\ \E fast \in TiersBelow(IsFast(r.p)) :
-               IF ~HasRoom(fast) THEN Finish(t) /\ UNCHANGED used  \* OutOfMemory
+            /\ \E high \in TiersBelow(used, Tier(r.p)) :
+               LET top == Free(used, high)
+                   with == used \cup {top}
+               IN
+               IF ~HasRoom(used, high) THEN Finish(t) /\ UNCHANGED used  \* OutOfMemory
                ELSE IF r.p # Root
-               THEN /\ used' = used \cup {Free(fast)}
-                    /\ Set(t, ToLock([r EXCEPT !.fresh = Free(fast)], "split", path))
+               THEN /\ used' = with
+                    /\ Set(t, ToLock([r EXCEPT !.fresh = top], "split", path))
                     /\ UNCHANGED pin
                ELSE \* first the new root, then the right half below it
-                    LET top == Free(fast)
-                        room(f) == IF f THEN Cardinality((used \cup {top}) \cap FastSlots) < Budget
-                                             /\ FastSlots \ (used \cup {top}) # {}
-                                        ELSE SlowSlots \ (used \cup {top}) # {}
-                    IN \E low \in (IF fast /\ room(TRUE) THEN {TRUE} ELSE {}) \cup {FALSE} :
-                       IF ~room(low) THEN Finish(t) /\ UNCHANGED used
-                       ELSE LET half == Min((IF low THEN FastSlots ELSE SlowSlots) \ (used \cup {top}))
-                            IN /\ used' = used \cup {top, half}
-                               /\ Set(t, ToLock([r EXCEPT !.fresh = half, !.above = top], "split", path))
-                               /\ UNCHANGED pin
+                    \E low \in TiersBelow(with, high) :
+                    LET half == Free(with, low) IN
+                    IF ~HasRoom(with, low) THEN Finish(t) /\ UNCHANGED used
+                    ELSE /\ used' = with \cup {half}
+                         /\ Set(t, ToLock([r EXCEPT !.fresh = half, !.above = top], "split", path))
+                         /\ UNCHANGED pin
 
 (* Tree::split: the right half goes to the new node ...                    *)
 SplitPoint(b, k) ==
@@ -249,13 +252,13 @@ Shrink(t) ==
                /\ UNCHANGED pin
 
 (* Tree::merge: into the left node, or into the right one if merging left  *)
-(* would put fast children below a slow node ...                           *)
+(* would put children below a node in a slower tier ...                    *)
 Merge(t) ==
     LET r == th[t]
         one == r.locks[2][1]
         two == r.locks[3][1]
         both == [With(body[one], body[two]) EXCEPT !.lo = body[one].lo, !.hi = body[two].hi]
-        intoTwo == ~IsFast(one) /\ HasFastKid(body[two]) /\ Bug # "merged-into-slow"
+        intoTwo == HasKidFaster(body[two], Tier(one)) /\ Bug # "merged-into-slow"
         stays == IF intoTwo THEN two ELSE one
         kids == body[r.p].kids
         at(c) == CHOOSE s \in DOMAIN kids : kids[s] = c

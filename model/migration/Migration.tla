@@ -10,9 +10,14 @@ CONSTANTS
     Times,  \* of each thread: the number of jobs
     Begins  \* initial trees: records of bodies of linked cells
 
-Job(op, k)       == [op |-> op, k |-> k, todo |-> << >>]
-Queue(todo)      == [op |-> "demote", k |-> 0, todo |-> todo]  \* Algorithm 1's initial queue
+Job(op, k)       == [op |-> op, k |-> k, tier |-> 0, todo |-> << >>, slots |-> {}]
 Mend             == Job("mend", 0)
+(* A leaf and its ancestors, to a tier.                                    *)
+Promote(k, to)   == [Job("promote", k) EXCEPT !.tier = to]
+(* Algorithm 1, its initial queue, out of a tier.                          *)
+Queue(todo, out) == [Job("demote", 0) EXCEPT !.tier = out, !.todo = todo]
+(* Relocate::relocate_path, out of a chunk of these slots.                 *)
+Compact(k, slots) == [Job("compact", k) EXCEPT !.tier = Tier(Min(slots)), !.slots = slots]
 
 Begin(t) ==
     \E j \in Jobs[t] :
@@ -26,12 +31,17 @@ Begin(t) ==
                             /\ Pin(t) /\ quiet /\ UNCHANGED broken
          [] j.op = "insert" -> Set(t, find("put")) /\ Pin(t) /\ quiet /\ UNCHANGED broken
          [] j.op = "remove" -> Set(t, find("take")) /\ Pin(t) /\ quiet /\ UNCHANGED broken
-         [] j.op = "promote" -> /\ Set(t, [r EXCEPT !.name = <<j.k, 0>>, !.pc = "path"])
+         [] j.op = "promote" -> /\ Set(t, [r EXCEPT !.name = <<j.k, 0, j.tier>>, !.to = j.tier,
+                                                    !.pc = "path"])
                                 /\ quiet /\ UNCHANGED <<pin, broken>>
-         [] j.op = "demote" -> /\ Set(t, [r EXCEPT !.todo = j.todo, !.pc = "queue"])
+         [] j.op = "demote" -> /\ Set(t, [r EXCEPT !.out = j.tier, !.pc = "queue",
+                                   !.todo = [i \in DOMAIN j.todo |-> Append(j.todo[i], j.tier + 1)]])
                                /\ quiet /\ UNCHANGED <<pin, broken>>
+         [] j.op = "compact" -> /\ Set(t, [r EXCEPT !.k = j.k, !.to = j.tier, !.avoid = j.slots,
+                                                    !.pc = "chunk"])
+                                /\ quiet /\ UNCHANGED <<pin, broken>>
          [] j.op = "mend" -> \E name \in broken :
-                               /\ Set(t, [r EXCEPT !.name = name, !.pc = "path"])
+                               /\ Set(t, [r EXCEPT !.name = name, !.to = name[3], !.pc = "path"])
                                /\ broken' = broken \ {name}
                                /\ quiet /\ UNCHANGED pin
 
@@ -106,13 +116,24 @@ EqualVersionsEqualContents ==
        r.pc = "check" /\ Valid(r.n, r.nv) =>
        IF r.link # None THEN r.link = Kid(body[r.n], r.k) ELSE r.saw = (r.k \in body[r.n].has)
 
-(* When all threads are idle and every report was handled, each fast       *)
-(* node's ancestors are fast.                                              *)
+(* When all threads are idle and every report was handled, no node is in a *)
+(* slower tier than its child.                                             *)
 SingleBoundaryWhenQuiet ==
-    Idle /\ broken = {} => \A a \in Linked : ~IsFast(a) => ~HasFastKid(body[a])
+    Idle /\ broken = {} => \A a \in Linked : \A u \in KidTiers(body[a]) : Tier(a) <= u
 
-(* Fast memory in use, retired nodes included, is within the budget.       *)
-BudgetKept == Cardinality(used \cap FastSlots) <= Budget
+(* Memory in use in each tier, retired nodes included, is within its       *)
+(* budget.                                                                 *)
+BudgetKept == \A t \in Tiers : Cardinality(used \cap SlotsOf(t)) <= Budgets[t + 1]
+
+(* A promotion moves nodes to a faster tier, a demotion to a slower one,   *)
+(* compaction within the tier.                                             *)
+MovesGoTheirWay ==
+    \A t \in Threads :
+    LET r == th[t] IN
+    r.pc \in {"swing", "retire"} =>
+    CASE r.op \in {"promote", "mend"} -> Tier(r.fresh) < Tier(r.n)
+      [] r.op \in {"demote", "subtree"} -> Tier(r.fresh) > Tier(r.n)
+      [] r.op = "compact" -> Tier(r.fresh) = Tier(r.n) /\ r.fresh \notin r.avoid
 
 (* When all threads are idle and nothing waits, unlinked slots are free.   *)
 NoLeakWhenQuiet == Idle /\ wait[1] \cup wait[2] = {} => used = Linked

@@ -37,7 +37,10 @@ KidKey(b, k) ==
     LET below == {s \in DOMAIN b.kids : s <= k}
     IN IF below = {} THEN Min(DOMAIN b.kids) ELSE Max(below)
 Kid(b, k)    == b.kids[KidKey(b, k)]                    \* Body::child_for
-HasFastKid(b) == \E s \in DOMAIN b.kids : IsFast(b.kids[s])
+KidTiers(b)  == {Tier(b.kids[s]) : s \in DOMAIN b.kids}
+(* Tree::has_child_faster_than.                                            *)
+HasKidFaster(b, t) ==
+    \E u \in KidTiers(b) : u < IF Bug = "only-the-fastest-counts" /\ t > 0 THEN 1 ELSE t
 
 RootHeight == body[Root].h - 1
 
@@ -63,7 +66,8 @@ Resting ==
      q |-> None, qv |-> 0, gone |-> None,            \* of a structure modification
      locks |-> << >>, held |-> {}, act |-> "none",
      fresh |-> None, above |-> None,                 \* slots not linked yet
-     fast |-> FALSE, name |-> <<0, 0>>, todo |-> << >>]  \* of a worker
+     to |-> 0, out |-> 0, avoid |-> {},              \* of a worker
+     name |-> <<0, 0, 0>>, todo |-> << >>]
 
 (* Restart from the root; what was read is no longer valid.                *)
 Afresh(r) ==
