@@ -13,7 +13,7 @@
 use std::io;
 use std::ops::Range;
 use std::ptr::NonNull;
-use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering::Relaxed};
+use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering::Relaxed};
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 
 use crate::TierId;
@@ -68,8 +68,8 @@ struct Tier {
     budget: Budget,
     chunks: Mutex<Chunks>,
     caches: ThreadCaches,
-    /// Whether some slots bypass the thread caches.
-    bypass: AtomicBool,
+    /// A bit for each class of which some slots bypass the thread caches.
+    bypass: [AtomicU64; 2],
     /// Bytes of side tables charged to this tier.
     tables: AtomicUsize,
     /// Injected failures of allocations.
@@ -124,7 +124,7 @@ impl Arenas {
                 budget: Budget::new(tier.limit),
                 chunks: Mutex::new(Chunks::new(chunk, block, part.len())),
                 caches: ThreadCaches::default(),
-                bypass: AtomicBool::new(false),
+                bypass: Default::default(),
                 tables: AtomicUsize::new(0),
                 faults: Faults::default(),
                 commit_faults: Faults::default(),
@@ -201,7 +201,7 @@ impl Arenas {
         let class = class_of(size);
         this.hidden.hide(address..address + slot_size(size));
         let offset = address - this.span.start;
-        if this.bypass.load(Relaxed) {
+        if this.bypasses(class) {
             let mut chunks = lock(&this.chunks);
             if chunks.bypasses(offset) {
                 this.caches.pass(class);
@@ -212,6 +212,7 @@ impl Arenas {
             let slots = this.caches.shed(class);
             self.put(tier, &mut lock(&this.chunks), class, &slots);
             self.drain_if_slack(tier);
+            self.drain_if_sparse(tier, class);
         }
     }
 

@@ -19,6 +19,16 @@ use crate::os::PAGE;
 /// Bytes of the first chunk of a class, if a slot fits.
 const FIRST: usize = 16 << 10;
 
+/// A class with fewer bytes in its chunks is not drained alone.
+const LEAST_TO_DRAIN: usize = 256 << 10;
+
+const _: () = assert!(CLASSES <= u128::BITS as usize);
+
+/// The bit of a class.
+pub fn bit(class: usize) -> u128 {
+    1 << class
+}
+
 struct Chunk {
     class: usize,
     /// Its first page.
@@ -62,10 +72,14 @@ pub struct Chunks {
     partial: [BTreeSet<(bool, u32)>; CLASSES],
     /// By class, the number of pages in its chunks.
     pages: [usize; CLASSES],
+    /// By class, the number of free slots.
+    free: [usize; CLASSES],
     /// The number of compaction candidates.
     leaving: usize,
     /// Whether slots of all chunks bypass the thread caches.
     draining: bool,
+    /// A bit for each class whose slots do.
+    drained: u128,
     /// Whether the candidates are emptied for a lower limit: no slot is taken from them.
     evacuating: bool,
 }
@@ -81,8 +95,10 @@ impl Chunks {
             chunk_at: Vec::new(),
             partial: std::array::from_fn(|_| BTreeSet::new()),
             pages: [0; CLASSES],
+            free: [0; CLASSES],
             leaving: 0,
             draining: false,
+            drained: 0,
             evacuating: false,
         }
     }
@@ -105,6 +121,7 @@ impl Chunks {
                 self.partial[class].pop_first();
             }
         }
+        self.free[class] -= slots.len();
         slots
     }
 
@@ -141,6 +158,7 @@ impl Chunks {
     /// Adds a chunk for slots of `class`, in memory committed at reserved addresses.
     pub fn add(&mut self, class: usize, offset: usize, bytes: usize) {
         self.end_drain();
+        self.drained &= !bit(class);
         let slots = bytes / size_of_class(class);
         let (first, pages) = ((offset / PAGE) as u32, (bytes / PAGE) as u32);
         let chunk = Some(Chunk {
@@ -169,6 +187,7 @@ impl Chunks {
         self.chunk_at[offset / PAGE..end].fill(index + 1);
         self.partial[class].insert((false, first));
         self.pages[class] += pages as usize;
+        self.free[class] += slots;
     }
 
     /// Frees a slot. If that empties its chunk, removes the chunk and returns its `(offset,
@@ -195,6 +214,7 @@ impl Chunks {
         );
         assert!(chunk.bits.insert(slot), "slot {offset:#x} freed twice");
         chunk.free += 1;
+        self.free[class] += 1;
         if chunk.free == 1 {
             self.partial[class].insert(chunk.place());
         }
@@ -202,6 +222,7 @@ impl Chunks {
             return None;
         }
         let (first, pages, place) = (chunk.first, chunk.pages, chunk.place());
+        self.free[class] -= chunk.slots;
         self.leaving -= usize::from(chunk.leaves);
         self.chunks[index as usize] = None;
         self.gaps.push(index);
@@ -296,17 +317,39 @@ impl Chunks {
         self.draining = false;
     }
 
-    /// Whether slots of any chunk bypass the thread caches.
-    pub fn any_bypass(&self) -> bool {
-        self.leaving > 0 || self.draining
+    /// The same for slots of one class, if most of its memory is free; until more of its slots are
+    /// needed. Returns whether this begins now.
+    pub fn begin_drain_of(&mut self, class: usize) -> bool {
+        let bytes = self.pages[class] * PAGE;
+        let free = self.free[class] * size_of_class(class);
+        let begins =
+            bytes >= LEAST_TO_DRAIN && free >= bytes / 8 * 7 && self.drained & bit(class) == 0;
+        if begins {
+            self.drained |= bit(class);
+        }
+        begins
+    }
+
+    /// Ends the drain of one class.
+    pub fn end_drain_of(&mut self, class: usize) {
+        self.drained &= !bit(class);
+    }
+
+    /// A bit for each class of which slots of any chunk bypass the thread caches.
+    pub fn bypassing(&self) -> u128 {
+        match self.leaving > 0 || self.draining {
+            true => u128::MAX,
+            false => self.drained,
+        }
     }
 
     /// Whether a freed slot bypasses the thread caches: its chunk is a compaction candidate, or the
-    /// tier is draining.
+    /// tier or its class is draining.
     pub fn bypasses(&self, offset: usize) -> bool {
         let index = self.chunk_at[offset / PAGE].checked_sub(1);
         let chunk = index.and_then(|index| self.chunks[index as usize].as_ref());
-        self.draining || chunk.is_some_and(|chunk| chunk.leaves)
+        let goes = |chunk: &Chunk| chunk.leaves || self.drained & bit(chunk.class) != 0;
+        self.draining || chunk.is_some_and(goes)
     }
 
     /// The chunks, as `(offset, bytes)`.
@@ -434,7 +477,7 @@ mod tests {
         assert_eq!(chunks.committed().count(), 3, "one is empty, and gone");
         assert_eq!(chunks.choose_to_evacuate(0), []);
         assert_eq!(chunks.take(class, 100).len(), 30, "of the third again");
-        assert!(!chunks.any_bypass());
+        assert_eq!(chunks.bypassing(), 0);
     }
 
     #[test]

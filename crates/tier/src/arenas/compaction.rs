@@ -3,7 +3,6 @@
 
 use std::ops::Range;
 use std::sync::MutexGuard;
-use std::sync::atomic::Ordering::Relaxed;
 
 use super::chunks::Chunks;
 use super::{Arenas, lock};
@@ -75,7 +74,7 @@ impl Arenas {
         chosen: Vec<(usize, usize)>,
     ) -> CompactionCandidates {
         let this = &self.tiers[tier.index()];
-        this.bypass.store(chunks.any_bypass(), Relaxed);
+        this.let_bypass(&chunks);
         drop(chunks);
         let range = |(offset, bytes)| this.span.start + offset..this.span.start + offset + bytes;
         CompactionCandidates::new(tier, chosen.into_iter().map(range))

@@ -32,9 +32,12 @@ impl Arenas {
             self.commit(id, &mut chunks, class)?;
             slots = chunks.take(class, thread_caches::batch(class));
         }
-        if tier.bypass.load(Relaxed) && tier.slack() < MIN_SLACK {
-            chunks.end_drain();
-            tier.bypass.store(chunks.any_bypass(), Relaxed);
+        if tier.bypasses(class) {
+            chunks.end_drain_of(class);
+            if tier.slack() < MIN_SLACK {
+                chunks.end_drain();
+            }
+            tier.let_bypass(&chunks);
         }
         drop(chunks);
         for slot in &mut slots {
@@ -55,7 +58,7 @@ impl Arenas {
             match self.back(id, chunks, bytes) {
                 Ok(offset) => {
                     chunks.add(class, offset, bytes);
-                    tier.bypass.store(chunks.any_bypass(), Relaxed);
+                    tier.let_bypass(chunks);
                     return Ok(());
                 }
                 Err(limit) => {
@@ -119,7 +122,7 @@ impl Arenas {
                 tier.budget.release(bytes);
             }
         }
-        tier.bypass.store(chunks.any_bypass(), Relaxed);
+        tier.let_bypass(chunks);
     }
 
     /// If most committed memory is free, empties the thread caches and makes slots bypass them, as
@@ -135,9 +138,24 @@ impl Arenas {
         if !chunks.begin_drain() {
             return;
         }
-        tier.bypass.store(true, Relaxed);
+        tier.let_bypass(&chunks);
         drop(chunks);
         self.flush(id);
+    }
+
+    /// The same for one class, if most memory of its chunks is free. A map that grows empties
+    /// whole classes, while others take more than they leave.
+    #[cold]
+    pub(super) fn drain_if_sparse(&self, id: TierId, class: usize) {
+        let tier = &self.tiers[id.index()];
+        let mut chunks = lock(&tier.chunks);
+        if !chunks.begin_drain_of(class) {
+            return;
+        }
+        tier.let_bypass(&chunks);
+        drop(chunks);
+        let slots = tier.caches.drain_of(class);
+        self.put(id, &mut lock(&tier.chunks), class, &slots);
     }
 
     pub(super) fn flush(&self, id: TierId) {
@@ -155,6 +173,19 @@ impl Tier {
     pub(super) fn slack(&self) -> usize {
         let used = self.caches.used();
         self.budget.used().saturating_sub(2 * used)
+    }
+
+    /// Whether some slots of a class bypass the thread caches.
+    #[inline(always)]
+    pub(super) fn bypasses(&self, class: usize) -> bool {
+        self.bypass[class / 64].load(Relaxed) >> (class % 64) & 1 != 0
+    }
+
+    /// Makes slots bypass the thread caches as the chunks want it.
+    pub(super) fn let_bypass(&self, chunks: &Chunks) {
+        let bits = chunks.bypassing();
+        self.bypass[0].store(bits as u64, Relaxed);
+        self.bypass[1].store((bits >> 64) as u64, Relaxed);
     }
 
     /// Commits charged memory.

@@ -160,6 +160,17 @@ impl ThreadCaches {
         })
     }
 
+    /// Takes all slots of a class from all caches.
+    pub fn drain_of(&self, class: usize) -> Vec<usize> {
+        let mut slots = Vec::new();
+        for cache in self.opened() {
+            if let Some(stack) = cache.lock().stacks().get_mut(class) {
+                slots.append(stack);
+            }
+        }
+        slots
+    }
+
     /// Bytes that all threads together allocated and did not free. Exact while none does either.
     pub fn used(&self) -> usize {
         let sum = self.opened().fold(0, |sum: isize, cache| {

@@ -111,3 +111,23 @@ fn a_tier_whose_memory_is_used_again_drains_no_longer() {
     assert_eq!(arenas.budget(TierId::FAST).used(), full, "no chunk more");
     assert_eq!(uncached(&slots.split_off(slots.len() - 4)), 0);
 }
+
+/// What a growing map has left behind used to stay.
+#[test]
+fn an_emptied_class_gives_its_memory_back_beside_a_full_one() {
+    let arenas = small(4 << 20, 0);
+    let allocate = |size| arenas.allocate(TierId::FAST, size).unwrap();
+    let mut others = Vec::from_iter((0..2048).map(|_| allocate(1024)));
+    let alone = arenas.budget(TierId::FAST).used();
+    for round in 0..2 {
+        let slots = Vec::from_iter((0..2048).map(|_| allocate(512)));
+        for step in 0..slots.len() {
+            free(&arenas, slots[(step * 619) % slots.len()], 512);
+        }
+        assert_eq!(arenas.budget(TierId::FAST).used(), alone, "round {round}");
+    }
+    // The other class has its caches all the time.
+    let (caches, class) = (&arenas.tiers[0].caches, class_of(1024));
+    free(&arenas, others.pop().unwrap(), 1024);
+    assert!(caches.pop(class).is_some());
+}
