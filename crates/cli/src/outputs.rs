@@ -3,6 +3,7 @@
 use std::fs;
 use std::path::{Path, PathBuf};
 
+use timberline_bench::report::side_by_side::SideBySide;
 use timberline_bench::report::{Report, check_writable, csv, markdown, table, write_file};
 
 use crate::Failure;
@@ -27,35 +28,63 @@ pub struct Outputs {
     html: Option<PathBuf>,
 }
 
-/// What a report is of.
-#[derive(Clone, Copy, PartialEq, Eq)]
-pub enum Of {
-    /// The run that this command made: it has a page.
-    Run,
-    /// Reports of earlier runs: what is asked for.
-    Reports,
+/// How something is written.
+type Renderer<R> = fn(&R) -> String;
+/// An option, its file, and its renderer.
+type Output<'a, R> = (&'static str, &'a Path, Renderer<R>);
+
+/// The forms of what is written.
+pub struct Forms<R> {
+    /// For the terminal.
+    table: Renderer<R>,
+    csv: Renderer<R>,
+    markdown: Renderer<R>,
+    /// JSON and a page.
+    whole: Option<[Renderer<R>; 2]>,
+    /// The page's file, if no other is named.
+    page: Option<&'static str>,
 }
 
-/// The page of a run, if no other file is named.
-const PAGE: &str = "timberline-bench.html";
+/// A report of the run that this command made: it has a page.
+pub const OF_RUN: Forms<Report> = Forms {
+    page: Some("timberline-bench.html"),
+    ..OF_REPORTS
+};
 
-/// How a report is written.
-type Renderer = fn(&Report) -> String;
-/// An option, its file, and its renderer.
-type Output<'a> = (&'static str, &'a Path, Renderer);
+/// A report of earlier runs: what is asked for.
+pub const OF_REPORTS: Forms<Report> = Forms {
+    table: table::render,
+    csv: csv::render,
+    markdown: markdown::render,
+    whole: Some([Report::to_json, Report::to_html]),
+    page: None,
+};
+
+/// Two reports beside each other.
+pub const OF_TWO: Forms<SideBySide> = Forms {
+    table: SideBySide::table,
+    csv: SideBySide::csv,
+    markdown: SideBySide::markdown,
+    whole: None,
+    page: None,
+};
 
 impl Outputs {
-    fn all(&self, of: Of) -> Vec<Output<'_>> {
-        let page = (of == Of::Run).then_some(Path::new(PAGE));
-        let all: [(_, _, Renderer); 4] = [
-            ("--json", self.json.as_deref(), Report::to_json),
-            ("--csv", self.csv.as_deref(), csv::render),
-            ("--markdown", self.markdown.as_deref(), markdown::render),
-            ("--html", self.html.as_deref().or(page), Report::to_html),
+    fn all<R>(&self, forms: &Forms<R>) -> Vec<Output<'_, R>> {
+        let page = self.html.as_deref().or(forms.page.map(Path::new));
+        let [json, html] = match forms.whole {
+            Some(whole) => whole.map(Some),
+            None => [None, None],
+        };
+        let all = [
+            ("--json", self.json.as_deref(), json),
+            ("--csv", self.csv.as_deref(), Some(forms.csv)),
+            ("--markdown", self.markdown.as_deref(), Some(forms.markdown)),
+            ("--html", page, html),
         ];
         let given = all.into_iter();
         given
-            .filter_map(|(option, path, render)| Some((option, path?, render)))
+            .filter_map(|(option, path, render)| Some((option, path?, render?)))
             .collect()
     }
 
@@ -73,13 +102,13 @@ impl Outputs {
     }
 
     /// Checks that all can be written, and that no two are the same.
-    pub fn check(&self, of: Of) -> Result<(), Failure> {
-        let all = self.all(of);
+    pub fn check<R>(&self, forms: &Forms<R>) -> Result<(), Failure> {
+        let all = self.all(forms);
         for (nth, (option, path, _)) in all.iter().enumerate() {
             if !is_stdout(path) {
                 check_writable(path).map_err(Failure::Impossible)?;
             }
-            let same = |(_, other, _): &&Output<'_>| place(other) == place(path);
+            let same = |(_, other, _): &&Output<'_, R>| place(other) == place(path);
             if let Some((other, ..)) = all[..nth].iter().find(same).filter(|_| is_whole(path)) {
                 let path = path.display();
                 return Err(Failure::Impossible(format!(
@@ -92,14 +121,14 @@ impl Outputs {
 
     /// Writes them all, and the table to stdout, or to stderr if stdout has one of them. If one
     /// output can't be written, the others still are.
-    pub fn write(&self, report: &Report, of: Of, quiet: bool) -> Result<(), Failure> {
+    pub fn write<R>(&self, report: &R, forms: &Forms<R>, quiet: bool) -> Result<(), Failure> {
         let (to_stdout, to_files): (Vec<_>, Vec<_>) = self
-            .all(of)
+            .all(forms)
             .into_iter()
             .partition(|(_, path, _)| is_stdout(path));
-        let write = |(_, path, render): &Output<'_>| write_file(path, &render(report));
+        let write = |(_, path, render): &Output<'_, R>| write_file(path, &render(report));
         let written: Vec<_> = to_files.iter().map(write).collect();
-        let table = table::render(report);
+        let table = (forms.table)(report);
         match to_stdout.first() {
             Some((.., render)) => {
                 if !quiet {

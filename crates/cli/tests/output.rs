@@ -245,9 +245,23 @@ fn two_reports_are_shown_side_by_side() {
     more.args(["--rounds", "1"]);
     let line = refused(more);
     assert!(line.contains("'--compare <A> <B>'") && line.contains("--rounds <N>"));
+    let mut page = compare(&a, &b);
+    page.args(["--html", "-"]);
+    assert!(refused(page).contains("--html <FILE>"));
     let mut written = compare(&a, &b);
-    written.args(["--csv", "-"]);
-    assert!(refused(written).contains("--csv <FILE>"));
+    let markdown = scratch.path("compared.md");
+    let output = written.arg("--csv=-").arg("--markdown").arg(&markdown);
+    let output = output.output().unwrap();
+    assert!(output.status.success(), "{}", stderr(&output));
+    let rows: Vec<String> = stdout(&output).lines().map(String::from).collect();
+    assert!(rows[0].starts_with("index,placement,") && rows[1].starts_with("btree,interleave,"));
+    assert!(
+        rows.len() == 2 && rows[1].contains("\"seed: A 1, B 2\""),
+        "{rows:?}"
+    );
+    assert!(stderr(&output).contains("NOT ALIKE: seed: A 1, B 2"));
+    let markdown = fs::read_to_string(markdown).unwrap();
+    assert!(markdown.contains("| interleave |") && markdown.contains("- NOT ALIKE: seed"));
 }
 
 #[test]

@@ -23,8 +23,7 @@ pub fn render(report: &Report) -> String {
     let mut text = format!("{COLUMNS}\r\n");
     for outcome in &report.results {
         let fields = fields(outcome, report);
-        let cells = COLUMNS.split(',').map(|name| cell(&fields[name]));
-        text += &(cells.collect::<Vec<_>>().join(",") + "\r\n");
+        text += &row(COLUMNS.split(',').map(|name| &fields[name]));
     }
     text
 }
@@ -36,6 +35,11 @@ fn fields(outcome: &Outcome, report: &Report) -> Value {
     fields["profile"] = report.meta.profile.clone().into();
     fields["seed"] = report.meta.seed.into();
     fields
+}
+
+/// A line of cells.
+pub(super) fn row<'a>(values: impl Iterator<Item = &'a Value>) -> String {
+    values.map(cell).collect::<Vec<_>>().join(",") + "\r\n"
 }
 
 /// An absent figure is an empty cell.

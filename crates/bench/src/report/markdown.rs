@@ -1,6 +1,7 @@
 //! The report as Markdown: a table for each workload, and the notes.
 
 use super::columns::{self, Column};
+use super::grid::Head;
 use super::groups::groups;
 use super::table;
 use super::written::Report;
@@ -9,14 +10,10 @@ use super::written::Report;
 pub fn render(report: &Report) -> String {
     let mut text = format!("{}\n", escaped(&table::headline(report)));
     let columns: Vec<Column> = columns::all().collect();
+    let heads_of_columns: Vec<Head> = columns.iter().map(|it| (it.head, it.is_text)).collect();
     for group in groups(&report.results) {
         text += &format!("\n### {}\n\n", escaped(&table::heading(&group)));
-        let heads = columns.iter().map(|it| it.head.join(" ").trim().to_owned());
-        text += &row(heads);
-        text += &row(columns.iter().map(|it| match it.is_text {
-            true => ":--".into(),
-            false => "--:".into(),
-        }));
+        text += &heads(&heads_of_columns);
         for outcome in &group.members {
             text += &row(columns.iter().map(|it| (it.cell)(&group, outcome)));
         }
@@ -28,13 +25,26 @@ pub fn render(report: &Report) -> String {
     text
 }
 
-fn row(cells: impl Iterator<Item = String>) -> String {
+/// The two lines above the rows.
+pub(super) fn heads(columns: &[Head<'_>]) -> String {
+    let names = columns
+        .iter()
+        .map(|(head, _)| head.join(" ").trim().to_owned());
+    let sides = columns.iter().map(|(_, is_text)| match is_text {
+        true => ":--".into(),
+        false => "--:".into(),
+    });
+    row(names) + &row(sides)
+}
+
+/// A line of cells.
+pub(super) fn row(cells: impl Iterator<Item = String>) -> String {
     let cells: Vec<String> = cells.map(|it| escaped(&it)).collect();
     format!("| {} |\n", cells.join(" | "))
 }
 
 /// Text that Markdown takes for nothing else.
-fn escaped(text: &str) -> String {
+pub(super) fn escaped(text: &str) -> String {
     text.replace('|', "\\|").replace('<', "&lt;")
 }
 

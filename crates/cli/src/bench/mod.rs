@@ -6,7 +6,8 @@ mod store;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 
-use timberline_bench::report::{Meta, Report, combine, side_by_side, write_file};
+use timberline_bench::report::side_by_side::SideBySide;
+use timberline_bench::report::{Meta, Report, combine, write_file};
 use timberline_bench::run::table::{self, TABLE};
 use timberline_bench::run::{self, Budget, INDEXES, Setting};
 use timberline_tier::tiering::{KernelTiering, Set};
@@ -15,8 +16,7 @@ use timberline_tier::topology::Topology;
 use crate::known::known;
 use crate::live::LiveView;
 use crate::loads::{Loads, RECORDS};
-use crate::outputs::{Of, Outputs};
-use crate::say::say;
+use crate::outputs::{OF_REPORTS, OF_RUN, OF_TWO, Outputs};
 use crate::setup::{Emulation, available, cores, interrupts};
 use crate::tiers::Nodes;
 use crate::{Failure, bars, processes};
@@ -164,12 +164,12 @@ struct Output {
     /// This is one of several processes: write the JSON to this file, and print nothing
     #[arg(long, hide = true, value_name = "FILE")]
     process_report: Option<PathBuf>,
-    /// Run nothing, and show two JSON reports side by side
+    /// Run nothing, and show two JSON reports side by side, which may be written as CSV or Markdown
     #[arg(
         long,
         num_args = 2,
         value_names = ["A", "B"],
-        conflicts_with_all = OF_A_RUN.iter().chain(&["Outputs", "pool", "quiet"])
+        conflicts_with_all = OF_A_RUN.iter().chain(&["json", "html", "pool"])
     )]
     compare: Option<Vec<PathBuf>>,
     /// Run nothing, and show JSON reports of several processes as one, which may be written as
@@ -330,7 +330,7 @@ pub fn run(args: &Args) -> Result<(), Failure> {
         return pool(args, paths);
     }
     if let Some([a, b]) = args.output.compare.as_deref() {
-        return compare([a, b]);
+        return compare(args, [a, b]);
     }
     if args.store.is_given() {
         return store::run(args);
@@ -355,7 +355,7 @@ pub fn run(args: &Args) -> Result<(), Failure> {
         .map_err(Failure::impossible)?;
     let profile = args.memory.emulation.profile()?;
     let given = args.memory.emulation.base()?;
-    args.output.outputs.check(Of::Run)?;
+    args.output.outputs.check(&OF_RUN)?;
     // Installed before the kernel's settings change, so that an interrupted run restores them.
     let interrupted = interrupts()?;
     if args.comparison.processes > 1 && args.output.process_report.is_none() {
@@ -410,7 +410,7 @@ fn write(args: &Args, report: &Report, interrupted: &AtomicBool) -> Result<(), F
         Some(path) => write_file(path, &report.to_json()).map_err(Failure::failed)?,
         None => {
             let Output { outputs, quiet, .. } = &args.output;
-            outputs.write(report, Of::Run, *quiet)?;
+            outputs.write(report, &OF_RUN, *quiet)?;
         }
     }
     match interrupted.load(Relaxed) {
@@ -421,7 +421,7 @@ fn write(args: &Args, report: &Report, interrupted: &AtomicBool) -> Result<(), F
 
 /// Shows the reports of several processes as one.
 fn pool(args: &Args, paths: &[PathBuf]) -> Result<(), Failure> {
-    args.output.outputs.check(Of::Reports)?;
+    args.output.outputs.check(&OF_REPORTS)?;
     let reports: Result<Vec<_>, _> = paths.iter().map(|path| Report::read(path)).collect();
     let names: Vec<String> = paths
         .iter()
@@ -430,15 +430,17 @@ fn pool(args: &Args, paths: &[PathBuf]) -> Result<(), Failure> {
     let report = combine(&names, reports.map_err(Failure::Impossible)?);
     let report = report.expect("the option takes at least one file");
     let Output { outputs, quiet, .. } = &args.output;
-    outputs.write(&report, Of::Reports, *quiet)
+    outputs.write(&report, &OF_REPORTS, *quiet)
 }
 
 /// Shows two written reports side by side.
-fn compare(paths: [&PathBuf; 2]) -> Result<(), Failure> {
+fn compare(args: &Args, paths: [&PathBuf; 2]) -> Result<(), Failure> {
+    args.output.outputs.check(&OF_TWO)?;
     let [a, b] = paths.map(|path| Report::read(path).map_err(Failure::Impossible));
     let names = paths.map(|path| path.display().to_string());
-    let text = side_by_side::render([&names[0], &names[1]], [&a?, &b?]);
-    say(text.map_err(Failure::Impossible)?.trim_end())
+    let both = SideBySide::of(names, [a?, b?]).map_err(Failure::Impossible)?;
+    let Output { outputs, quiet, .. } = &args.output;
+    outputs.write(&both, &OF_TWO, *quiet)
 }
 
 /// Switches the kernel's tiering for as long as the value lives.
