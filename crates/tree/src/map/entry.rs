@@ -6,17 +6,52 @@ use super::{Core, Map};
 use crate::value::{Loan, Represent, lend};
 use crate::{Error, Key, Value};
 
-/// A record's place in a map, present or not, made by [`Map::entry`]. It holds no lock, and does
-/// nothing before an `or_` method is called, which runs as one atomic step. `F` is what
-/// [`and_modify`](Self::and_modify) was given.
+/// A record's place in a map of type `M`, present or not, made by [`Map::entry`]. It holds no lock,
+/// and does nothing before an `or_` method is called, which runs as one atomic step. `F` is what
+/// [`and_modify`](Self::and_modify) was given, and left out before.
+///
+/// The map's own type names it, where a field or a function's result is an entry:
+///
+/// ```
+/// use timberline::{Art, Entry, Error};
+///
+/// struct Counter<'m>(Entry<'m, Art<str, u64>>);
+///
+/// fn counter<'m>(visits: &'m Art<str, u64>, page: &'m str) -> Counter<'m> {
+///     Counter(visits.entry(page))
+/// }
+///
+/// /// Closures have no names: what was given to `and_modify` is an `impl`.
+/// fn counted(counter: Counter<'_>) -> Entry<'_, Art<str, u64>, impl FnMut(&mut u64)> {
+///     counter.0.and_modify(|count| *count += 1)
+/// }
+///
+/// let visits = Art::new();
+/// for _ in 0..2 {
+///     counted(counter(&visits, "/")).or_insert(1)?;
+/// }
+/// assert_eq!(visits.get("/"), Some(2));
+/// # Ok::<(), Error>(())
+/// ```
 #[must_use = "an entry does nothing before an `or_` method is called"]
-pub struct Entry<'m, T, K: Key + ?Sized, V, F = fn(&mut V)> {
-    map: &'m Map<T, K, V>,
-    key: &'m K::Borrowed,
+pub struct Entry<'m, M: Typed, F = fn(&mut <M as Typed>::Value)> {
+    map: &'m M,
+    key: &'m <M::Key as Key>::Borrowed,
     modify: Option<F>,
 }
 
-impl<'m, T: Core<K, V>, K: Key + ?Sized, V: Value, F: FnMut(&mut V)> Entry<'m, T, K, V, F> {
+/// The types of a map's keys and values.
+pub trait Typed {
+    type Key: Key + ?Sized;
+    type Value: Value;
+}
+
+impl<T, K: Key + ?Sized, V: Value> Typed for Map<T, K, V> {
+    type Key = K;
+    type Value = V;
+}
+
+impl<'m, T: Core<K, V>, K: Key + ?Sized, V: Value, F: FnMut(&mut V)> Entry<'m, Map<T, K, V>, F> {
     /// Has a present value changed by `modify`, after the changes that were asked for before.
     /// `modify` is called by the `or_` method, as [`Map::modify`] calls its closure: it should be
     /// brief and must not use the map, or debug builds panic and release builds may deadlock. It is
@@ -31,7 +66,7 @@ impl<'m, T: Core<K, V>, K: Key + ?Sized, V: Value, F: FnMut(&mut V)> Entry<'m, T
     pub fn and_modify(
         self,
         mut modify: impl FnMut(&mut V),
-    ) -> Entry<'m, T, K, V, impl FnMut(&mut V)> {
+    ) -> Entry<'m, Map<T, K, V>, impl FnMut(&mut V)> {
         let Entry {
             map,
             key,
@@ -137,7 +172,7 @@ impl<T: Core<K, V>, K: Key + ?Sized, V: Value> Map<T, K, V> {
     /// assert_eq!(visits.get("/"), Some(2));
     /// # Ok::<(), timberline::Error>(())
     /// ```
-    pub fn entry<'m>(&'m self, key: &'m K::Borrowed) -> Entry<'m, T, K, V, fn(&mut V)> {
+    pub fn entry<'m>(&'m self, key: &'m K::Borrowed) -> Entry<'m, Self> {
         let (map, modify) = (self, None);
         Entry { map, key, modify }
     }
