@@ -18,9 +18,11 @@ impl Pool {
         let spawn = |number| {
             let queue = Arc::clone(queue);
             let builder = std::thread::Builder::new().name(format!("timberline-io-{number}"));
-            builder
-                .spawn(move || while work(&queue, Queue::wait_for_request) {})
-                .ok()
+            let run = move || {
+                let _closes = ClosesInPanic(&queue);
+                while work(&queue, Queue::wait_for_request) {}
+            };
+            builder.spawn(run).ok()
         };
         let threads = (0..threads).map_while(spawn).collect();
         Pool {
@@ -47,6 +49,18 @@ fn work(queue: &Queue, next: fn(&Queue) -> Option<(usize, Request)>) -> bool {
     };
     request.carry_out(ticket, queue);
     true
+}
+
+/// A waker, which is a caller's code, has panicked on a thread of the pool: requests fail, as when
+/// a thread that drives a ring panics. None waits for threads that are gone.
+struct ClosesInPanic<'a>(&'a Queue);
+
+impl Drop for ClosesInPanic<'_> {
+    fn drop(&mut self) {
+        if std::thread::panicking() {
+            self.0.close();
+        }
+    }
 }
 
 impl Drop for Pool {

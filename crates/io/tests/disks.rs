@@ -2,8 +2,9 @@
 
 use std::io::ErrorKind;
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
-use std::task::{Context, Waker};
+use std::task::{Context, Wake, Waker};
 
 use timberline_io::{BLOCK, Buffer, Disk, Driver, Mode, Simulation, wait_for};
 
@@ -233,6 +234,38 @@ fn a_disk_that_lost_its_driver_fails_and_does_not_hang() {
         if polled.is_pending() {
             let _ = wait_for(early);
         }
+        assert!(wait_for(file.sync()).is_err());
+    });
+}
+
+/// A waker that panics, as code of others may.
+struct Panics;
+
+impl Wake for Panics {
+    fn wake(self: Arc<Self>) {
+        panic!("a waker panics, on purpose");
+    }
+}
+
+#[test]
+fn a_waker_that_panics_leaves_no_request_waiting() {
+    on_each(|disk, driver, folder| {
+        let file = disk
+            .open_file(&folder.join("a"), Mode::create())
+            .expect("it opens");
+        let driver = driver.spawn().expect("a thread");
+        let bad = Waker::from(Arc::new(Panics));
+        // Each ends a thread at most, until none is left.
+        for _ in 0..4 {
+            let mut request = Box::pin(file.sync());
+            let polled = request.as_mut().poll(&mut Context::from_waker(&bad));
+            // The waker may be called on this thread, where the disk is gone already.
+            if polled.is_pending() {
+                let _ = wait_for(file.sync());
+            }
+        }
+        let _ = wait_for(file.sync());
+        drop(driver);
         assert!(wait_for(file.sync()).is_err());
     });
 }
