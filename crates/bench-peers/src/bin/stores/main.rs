@@ -79,6 +79,7 @@ impl Args {
             slice: slice.ok_or("--slice: give more than 0 seconds")?,
             rounds: self.rounds.into(),
             seed: self.seed,
+            files: None,
         };
         if self.records < 1000 {
             return Err("--records: give at least 1000".into());
