@@ -49,7 +49,11 @@ pub fn backup(args: &Backup) -> Result<(), Failure> {
         )));
     }
     let copied = driver.block_on(async {
-        let (store, _) = Store::open_on(&disk, from, Options::default()).await?;
+        let (store, report) = Store::open_on(&disk, from, Options::default()).await?;
+        for loss in report.losses(|key| key) {
+            // A closed stderr ends no backup.
+            let _ = writeln!(std::io::stderr(), "warning: {loss}");
+        }
         let work = async {
             let copied = store.backup(to).await;
             store.close();

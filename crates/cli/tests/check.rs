@@ -139,6 +139,13 @@ fn a_damaged_piece_is_reported_with_its_place_and_the_record_that_names_it() {
         (&lacking["missing_pieces"], &lacking["pieces"]),
         (&1.into(), &3.into())
     );
+
+    let mut backup = timberline();
+    let output = backup.arg("backup").arg(&folder).arg(scratch.path("copy"));
+    let output = output.output().unwrap();
+    assert!(output.status.success());
+    let lost = "warning: lost: the value of \"big\", of which pieces are gone\n";
+    assert!(stderr(&output).contains(lost), "{}", stderr(&output));
 }
 
 #[test]

@@ -447,20 +447,8 @@ async fn join(
 
 /// Tells what opening the store could not read.
 fn tell_losses(report: &Report) {
-    for (path, reason) in &report.checkpoints {
-        warn!("passed over {}: {reason}", path.display());
-    }
-    for (path, at) in &report.damaged {
-        let path = path.display();
-        warn!("lost: the record at byte {at} of {path} is damaged");
-    }
-    for key in &report.lost {
-        let key = crate::keyspace::key_of(key).escape_ascii();
-        warn!("lost: the value of \"{key}\", of which pieces are gone");
-    }
-    for (path, at) in &report.incomplete {
-        let path = path.display();
-        warn!("dropped: the end of {path} from byte {at} on was never complete");
+    for loss in report.losses(crate::keyspace::key_of) {
+        warn!("{loss}");
     }
 }
 

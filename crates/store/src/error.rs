@@ -2,7 +2,7 @@
 
 use std::fmt;
 use std::io;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 /// Why a store could not be opened, or an operation not be done. Its message is one line.
@@ -50,8 +50,52 @@ pub enum Error {
 
 impl fmt::Display for Error {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self.path() {
+            Some(path) => write!(f, "{}: {}", path.display(), self.reason()),
+            None => self.reason().fmt(f),
+        }
+    }
+}
+
+impl std::error::Error for Error {}
+
+impl Error {
+    /// The file or folder that it is about.
+    pub fn path(&self) -> Option<&Path> {
         match self {
-            Error::Disk(path, error) => write!(f, "{}: {error}", path.display()),
+            Error::Disk(path, _)
+            | Error::Corrupt(path, _)
+            | Error::Incomplete(path, _)
+            | Error::Format(path, _)
+            | Error::InUse(path) => Some(path),
+            _ => None,
+        }
+    }
+
+    /// The message without that path, for clients who are not to learn where files are.
+    pub fn reason(&self) -> impl fmt::Display + '_ {
+        Reason(self)
+    }
+
+    pub(crate) fn thread(error: io::Error) -> Error {
+        Error::Thread(Arc::new(error))
+    }
+
+    /// A disk's error at a file.
+    pub(crate) fn disk(path: &Path) -> impl FnOnce(io::Error) -> Error + '_ {
+        |error| match error.kind() {
+            io::ErrorKind::StorageFull | io::ErrorKind::QuotaExceeded => Error::Full,
+            _ => Error::Disk(path.into(), Arc::new(error)),
+        }
+    }
+}
+
+struct Reason<'a>(&'a Error);
+
+impl fmt::Display for Reason<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self.0 {
+            Error::Disk(_, error) => error.fmt(f),
             Error::Full => f.write_str("the store is full: delete records, or give it more space"),
             Error::OutOfMemory => f.write_str("there is no memory left"),
             Error::KeyTooLong(len, most) => {
@@ -63,56 +107,27 @@ impl fmt::Display for Error {
             Error::BatchTooLong(len, most) => {
                 write!(f, "a batch of {len} bytes: this store's longest are {most}")
             }
-            Error::Corrupt(path, offset) => {
+            Error::Corrupt(_, offset) => write!(f, "the record at byte {offset} is damaged"),
+            Error::Incomplete(_, offset) => {
                 write!(
                     f,
-                    "{}: the record at byte {offset} is damaged",
-                    path.display()
+                    "pieces of the value are lost whose record is at byte {offset}"
                 )
             }
-            Error::Incomplete(path, offset) => {
-                write!(
-                    f,
-                    "{}: pieces of the value are lost whose record is at byte {offset}",
-                    path.display()
-                )
-            }
-            Error::Format(path, reason) => write!(f, "{}: {reason}", path.display()),
+            Error::Format(_, reason) => f.write_str(reason),
             Error::ReadOnly(error) => {
                 write!(
                     f,
                     "the store takes no more writes since one failed: {error}"
                 )
             }
-            Error::InUse(folder) => {
-                write!(
-                    f,
-                    "{}: the store is open elsewhere; close it first",
-                    folder.display()
-                )
-            }
+            Error::InUse(_) => f.write_str("the store is open elsewhere; close it first"),
             Error::SnapshotGivenUp => f.write_str(
                 "the snapshot was given up: more has changed since than this store keeps for it",
             ),
             Error::Thread(error) => write!(f, "the system gives no thread: {error}"),
             Error::Configuration(reason) => f.write_str(reason),
             Error::Closed => f.write_str("the store is closed"),
-        }
-    }
-}
-
-impl std::error::Error for Error {}
-
-impl Error {
-    pub(crate) fn thread(error: io::Error) -> Error {
-        Error::Thread(Arc::new(error))
-    }
-
-    /// A disk's error at a file.
-    pub(crate) fn disk(path: &std::path::Path) -> impl FnOnce(io::Error) -> Error + '_ {
-        |error| match error.kind() {
-            io::ErrorKind::StorageFull | io::ErrorKind::QuotaExceeded => Error::Full,
-            _ => Error::Disk(path.into(), Arc::new(error)),
         }
     }
 }

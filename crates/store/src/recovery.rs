@@ -24,28 +24,7 @@ use crate::pieces::{self, Descriptor, Value, piece_of};
 use crate::record::{Kind, NEVER};
 use crate::segment::{self, Header, START, Segment};
 use crate::store::PENDING;
-use crate::{Error, Options};
-
-/// What was found when a store was opened.
-#[derive(Clone, PartialEq, Eq, Debug, Default)]
-pub struct Report {
-    /// Keys that have a value.
-    pub keys: usize,
-    /// Segments with records.
-    pub segments: usize,
-    /// Those of which no record was read: a checkpoint knows them all.
-    pub unread: usize,
-    /// Checkpoints that could not be used: file, reason in one line. What they know was read from
-    /// an older one, or from the segments.
-    pub checkpoints: Vec<(PathBuf, String)>,
-    /// Damaged places in segments that were sealed: file, byte, as far as they are not more than
-    /// 100. Records there are lost.
-    pub damaged: Vec<(PathBuf, u64)>,
-    /// Ends of segments that were dropped because they were never complete: file, byte.
-    pub incomplete: Vec<(PathBuf, u64)>,
-    /// Keys of whose values pieces are lost. To read one fails; it can be deleted or put again.
-    pub lost: Vec<Vec<u8>>,
-}
+use crate::{Error, Options, Report};
 
 /// An open store.
 pub(crate) struct Recovered {

@@ -41,7 +41,8 @@ impl Failure {
             Failure::Store(Error::Pool(error)) => super::cluster::text(error).into(),
             Failure::Store(Error::Store(StoreError::ValueTooLong(..))) => Self::TOO_LONG.into(),
             Failure::Store(Error::NoRoom) => Self::NO_ROOM.into(),
-            Failure::Store(error) => format!("ERR {error}").into(),
+            // The log names the file.
+            Failure::Store(Error::Store(error)) => format!("ERR {}", error.reason()).into(),
         }
     }
 }
