@@ -97,6 +97,7 @@ pub(crate) fn begin_again(session: &mut Session) {
 /// Ends the wait of a session's command, if it has one.
 pub(crate) fn end(shared: &Shared, session: &mut Session) {
     if let Some(blocked) = session.blocked.take() {
+        session.client.end_wait();
         shared.keyspace.waiting.leave(&blocked.wait);
     }
 }

@@ -28,8 +28,26 @@ pub(crate) struct Client {
     /// There are messages, or it is to end.
     pub woken: Notify,
     killed: AtomicBool,
+    wait: Mutex<Wait>,
     /// How many sharded channels it subscribes to.
     pub shards: AtomicUsize,
+}
+
+/// How another client ends the wait of this one's command.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) enum Unblock {
+    /// As if its time were over.
+    Timeout,
+    /// By an error.
+    Error,
+}
+
+/// Whether a client's command waits for something.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Wait {
+    None,
+    Begun,
+    Ended(Unblock),
 }
 
 #[derive(Default)]
@@ -57,6 +75,7 @@ impl Client {
             outbox: Mutex::default(),
             woken: Notify::new(),
             killed: AtomicBool::new(false),
+            wait: Mutex::new(Wait::None),
             shards: AtomicUsize::new(0),
         }
     }
@@ -136,6 +155,35 @@ impl Client {
     /// Takes the messages that wait.
     pub fn take_messages(&self) -> Vec<u8> {
         std::mem::take(&mut lock(&self.outbox).bytes)
+    }
+
+    /// Its command waits from now on.
+    pub fn begin_wait(&self) {
+        *lock(&self.wait) = Wait::Begun;
+    }
+
+    /// Its command is done.
+    pub fn end_wait(&self) {
+        *lock(&self.wait) = Wait::None;
+    }
+
+    /// Ends the wait of its command, if it waits and nobody has ended that. Returns whether so.
+    pub fn unblock(&self, how: Unblock) -> bool {
+        let mut wait = lock(&self.wait);
+        let waits = *wait == Wait::Begun;
+        if waits {
+            *wait = Wait::Ended(how);
+            self.woken.notify_one();
+        }
+        waits
+    }
+
+    /// How somebody has ended the wait of its command.
+    pub fn unblocked(&self) -> Option<Unblock> {
+        match *lock(&self.wait) {
+            Wait::Ended(how) => Some(how),
+            Wait::None | Wait::Begun => None,
+        }
     }
 
     /// Ends the connection.

@@ -318,11 +318,11 @@ async fn unblock(
             blocked::Event::Woken if session.client.is_killed() => {
                 return Err(io::ErrorKind::ConnectionAborted.into());
             }
-            blocked::Event::Woken => {
+            blocked::Event::Woken if session.client.unblocked().is_none() => {
                 out.bytes = session.client.take_messages();
                 session.commands += 1;
             }
-            blocked::Event::Again => {
+            blocked::Event::Woken | blocked::Event::Again => {
                 now = millis_since_1970();
                 session.clock = None;
                 blocked::begin_again(session);

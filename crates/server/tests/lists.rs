@@ -196,6 +196,24 @@ fn waiting_ends_with_its_time_and_with_its_client() {
     while blocked(&mut client) > 0 {}
     client.ask("RPUSH a 1");
     assert_eq!(client.says("LLEN a"), ":1\r\n");
+    // Another client ends the wait, and what is behind it goes on.
+    for (how, reply) in [
+        ("", "*-1"),
+        (" TIMEOUT", "*-1"),
+        (" error", "-UNBLOCKED client unblocked via CLIENT UNBLOCK"),
+    ] {
+        let mut waiter = server.client();
+        let id = waiter.says("CLIENT ID");
+        let unblock = format!("CLIENT UNBLOCK {}{how}", &id[1..id.len() - 2]);
+        assert_eq!(client.says(&unblock), ":0\r\n", "it does not wait");
+        waiter.send(b"BLPOP none 0\r\nPING\r\n");
+        while blocked(&mut client) == 0 {}
+        assert_eq!(client.says(&unblock), ":1\r\n");
+        assert_eq!(waiter.reply(), format!("{reply}\r\n").as_bytes());
+        assert_eq!(waiter.reply(), b"+PONG\r\n");
+        assert_eq!(client.says(&unblock), ":0\r\n", "it does not wait any more");
+        assert_eq!(waiter.says("BLPOP none 0.01"), "*-1\r\n");
+    }
     // A server stops although clients wait.
     let mut last = waiting(&server, "BLPOP none 0");
     server.stop();

@@ -4,6 +4,7 @@ use std::sync::atomic::Ordering::Relaxed;
 
 use super::{Call, Done, Failure, acl};
 use crate::acl::Reason;
+use crate::client::Unblock;
 use crate::resp::Protocol;
 use crate::session::Replies;
 
@@ -217,6 +218,24 @@ pub(super) fn client(call: &mut Call) -> Done {
             call.out.verbatim(text.as_bytes());
         }
         b"kill" => return kill(call),
+        b"unblock" => {
+            arity(call, 3..=4, "unblock")?;
+            let how = match call.args.len() {
+                3 => Unblock::Timeout,
+                _ if call.is(3, "timeout") => Unblock::Timeout,
+                _ if call.is(3, "error") => Unblock::Error,
+                _ => {
+                    return Err(Failure::fixed(
+                        "ERR CLIENT UNBLOCK reason should be TIMEOUT or ERROR",
+                    ));
+                }
+            };
+            let id = crate::resp::integer(call.arg(2)).ok_or(Failure::NOT_INTEGER)?;
+            let clients = call.shared.clients();
+            let chosen = clients.iter().find(|it| i64::try_from(it.id) == Ok(id));
+            let unblocked = chosen.is_some_and(|it| it.unblock(how));
+            call.out.integer(i64::from(unblocked));
+        }
         b"reply" => {
             arity(call, 3..=3, "reply")?;
             if call.is(2, "on") {

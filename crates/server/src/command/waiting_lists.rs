@@ -7,6 +7,7 @@ use tokio::time::Instant;
 use super::lists::{move_element, pop_of, pop_options, side, side_of};
 use super::{Call, Done, Failure};
 use crate::blocked::Blocked;
+use crate::client::Unblock;
 use crate::keyspace::{Failed, List, Locks, Side};
 
 /// Until when a command waits, from seconds in an argument; `None` is for ever.
@@ -56,11 +57,19 @@ async fn list_with_elements<'a>(
 /// There is no element: waits for one of these keys', whose locks are held, or replies that there
 /// is none.
 fn wait(call: &mut Call, keys: &[&[u8]], deadline: Option<Instant>, none: fn(&mut Call)) -> Done {
+    let unblocked = call.session.client.unblocked();
     match &mut call.session.blocked {
         _ if call.in_exec => none(call),
+        _ if unblocked == Some(Unblock::Error) => {
+            return Err(Failure::fixed(
+                "UNBLOCKED client unblocked via CLIENT UNBLOCK",
+            ));
+        }
+        _ if unblocked == Some(Unblock::Timeout) => none(call),
         Some(blocked) if blocked.is_over() => none(call),
         Some(blocked) => blocked.waits = true,
         None => {
+            call.session.client.begin_wait();
             call.session.blocked = Some(Blocked {
                 wait: call.shared.keyspace.waiting.join(keys),
                 deadline,
