@@ -4,7 +4,7 @@ use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
 
 use timberline_server::{Durability, Error, Options, Server};
-use timberline_store::{Error as StoreError, IndexMemory};
+use timberline_store::{CacheMemory, Caching, Error as StoreError, IndexMemory};
 use timberline_tier::topology::Topology;
 use timberline_tree::Art;
 
@@ -21,6 +21,15 @@ enum Promise {
     Interval,
     /// Acknowledge what is on the disk; a crash loses nothing
     Each,
+}
+
+/// What `--cache` takes.
+#[derive(Clone, Copy, clap::ValueEnum)]
+enum Cached {
+    /// Values
+    Values,
+    /// Blocks of 4 KiB: for records that were written one after the other and are read together
+    Blocks,
 }
 
 #[derive(clap::Args)]
@@ -55,6 +64,9 @@ pub struct Args {
     /// the slow memory that this machine has, or that --slow-nodes names
     #[arg(long, value_parser = memory, help_heading = "Memory", value_name = "BYTES")]
     index_fast_memory: Option<u64>,
+    /// What is kept in memory of what was read or written
+    #[arg(long, value_enum, default_value = "values", value_name = "WHAT")]
+    cache: Cached,
     /// The most bytes on the disk (as much as there is by default)
     #[arg(long, value_parser = memory, value_name = "BYTES")]
     capacity: Option<u64>,
@@ -118,6 +130,10 @@ impl Args {
             }
             None => {}
         }
+        options.caching = match self.cache {
+            Cached::Values => Caching::Values,
+            Cached::Blocks => Caching::BlocksIn(CacheMemory::default()),
+        };
         options.capacity = self.capacity.unwrap_or(u64::MAX);
         options.evict = self.evict;
         options.durability = match self.durability {

@@ -3,7 +3,7 @@
 use std::net::SocketAddr;
 use std::path::PathBuf;
 
-use timberline_store::IndexMemory;
+use timberline_store::{Caching, IndexMemory};
 
 use crate::cluster::ClusterOptions;
 
@@ -77,6 +77,8 @@ pub struct Options {
     pub memory: u64,
     /// The memory of the store's index.
     pub index: IndexMemory,
+    /// What the store's cache keeps.
+    pub caching: Caching,
     /// The most bytes on the disk.
     pub capacity: u64,
     /// Whether this is a cache: when the disk's bytes are used up, the oldest strings go. There are
@@ -113,6 +115,7 @@ impl Options {
             backups: None,
             memory: 1 << 30,
             index: IndexMemory::default(),
+            caching: Caching::default(),
             capacity: u64::MAX,
             evict: false,
             durability: Durability::Interval,

@@ -154,6 +154,7 @@ impl Server {
             idle_bytes: IDLE,
             evict: options.evict,
             index: options.index.clone(),
+            caching: options.caching.clone(),
             // The rest is for clients and the program itself; in a cluster, for its cache too.
             memory_bytes: match options.cluster {
                 Some(_) => options.memory / 8 * 3,

@@ -277,8 +277,8 @@ impl Inner {
                         self.log.count(None, Some(moved));
                         victim.kill(location);
                         let was_near = self.window.read(location, |_, _| ()).is_some();
-                        if !self.values.relocate(location, moved) && was_near {
-                            self.values.insert(moved, record.expires, record.value);
+                        if !self.cache.relocate(location, moved) && was_near {
+                            self.cache.insert(moved, record.expires, record.value);
                         }
                     }
                 };

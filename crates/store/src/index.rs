@@ -74,7 +74,7 @@ impl<M: Memory> Index for Art<[u8], u64, M> {
     }
 
     fn insert(&self, key: &[u8], word: u64) -> Result<Option<u64>, Error> {
-        Art::insert(self, key, word).map_err(Error::index)
+        Art::insert(self, key, word).map_err(|error| Error::map("the index", error))
     }
 
     fn update(&self, key: &[u8], word: u64) -> Option<u64> {
@@ -140,7 +140,7 @@ impl IndexMemory {
         make: impl Fn() -> Result<Art<[u8], u64, M>, timberline_tree::Error> + Send + Sync + 'static,
     ) -> IndexMemory {
         IndexMemory(Arc::new(move || {
-            let map = make().map_err(Error::index)?;
+            let map = make().map_err(|error| Error::map("the index's memory", error))?;
             Ok(Box::new(map))
         }))
     }
@@ -165,11 +165,11 @@ impl fmt::Debug for IndexMemory {
 }
 
 impl Error {
-    /// Why the index's map could not do something.
-    fn index(error: timberline_tree::Error) -> Error {
+    /// Why the map of this could not do something.
+    pub(crate) fn map(of: &str, error: timberline_tree::Error) -> Error {
         match error {
             timberline_tree::Error::Configuration(reason) => {
-                Error::Configuration(format!("the index's memory: {reason}"))
+                Error::Configuration(format!("{of}: {reason}"))
             }
             _ => Error::OutOfMemory,
         }

@@ -63,6 +63,7 @@ mod write;
 pub use backup::Copied;
 pub use batch::Batch;
 pub use blocking::{Blocking, BlockingReader, BlockingSnapshot, BlockingWriter, Records};
+pub use cache::{CacheMemory, Caching};
 pub use check::{Check, Damage, Incomplete};
 pub use deadlines::MAX_EXPIRING_KEY;
 pub use error::Error;

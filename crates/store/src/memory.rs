@@ -57,12 +57,12 @@ impl Inner {
         self.window.set_limit(window);
         // In large steps: for the cache, each is work.
         let used = self.window.bytes().next_multiple_of((window / 4).max(1));
-        self.values.set_bytes(bytes.saturating_sub(used));
+        self.cache.set_bytes(bytes.saturating_sub(used));
     }
 
     /// Whether a record's value is in memory, as far as the log's window and the cache go.
     pub fn is_in_memory(&self, location: Location) -> bool {
-        self.values.contains(location) || self.window.read(location, |_, _| ()).is_some()
+        self.cache.contains(location) || self.window.read(location, |_, _| ()).is_some()
     }
 
     /// Caches the values of a chunk that still count, while there is room: if all data fit into
@@ -70,13 +70,13 @@ impl Inner {
     pub fn cache_current(&self, chunk: &Chunk) {
         let puts: Vec<_> = chunk.puts().collect();
         for puts in puts.chunks(16) {
-            if !self.values.has_room() {
+            if !self.cache.has_room() {
                 return;
             }
             let keys: SmallVec<[&[u8]; 16]> = puts.iter().map(|it| it.1.key).collect();
             for ((location, record), word) in puts.iter().zip(self.words(&keys)) {
                 if word == Some(location.to_word()) {
-                    self.values.insert(*location, record.expires, record.value);
+                    self.cache.insert(*location, record.expires, record.value);
                 }
             }
         }

@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use crate::head::UNFLUSHED;
 use crate::location::MAX_SEGMENT;
-use crate::{Clock, Error, IndexMemory};
+use crate::{Caching, Clock, Error, IndexMemory};
 
 /// Bytes of memory for what is on its way to the disk: heads, which grow by doubling, and a copy of
 /// one that is written.
@@ -40,8 +40,10 @@ pub struct Options {
     pub idle_bytes: u64,
     /// The memory of the index.
     pub index: IndexMemory,
-    /// Bytes of memory for values that were read or written and may be wanted again; 0 keeps none.
+    /// Bytes of memory for what was read or written and may be wanted again; 0 keeps nothing.
     pub cache_bytes: u64,
+    /// What that is, and in which memory.
+    pub caching: Caching,
     /// The most bytes of memory for all that the store keeps: index, snapshots, cached values, and
     /// 32 MiB for what is on its way to the disk. As the index grows the cache shrinks, and then
     /// puts of new keys fail with [`Error::OutOfMemory`]. With the GNU C library, a program that is
@@ -64,8 +66,8 @@ pub struct Options {
 
 impl Default for Options {
     /// Durable each, segments of 64 MiB, as much space as the disk has, none of it idle, the index
-    /// in plain memory, a cache of 64 MiB, no limit of memory, no eviction, past the page cache,
-    /// for snapshots 64 MiB of memory and 1 GiB on the disk, the system's clock.
+    /// in plain memory, a cache of 64 MiB of values, no limit of memory, no eviction, past the page
+    /// cache, for snapshots 64 MiB of memory and 1 GiB on the disk, the system's clock.
     fn default() -> Options {
         Options {
             durability: Durability::Each,
@@ -74,6 +76,7 @@ impl Default for Options {
             idle_bytes: 0,
             index: IndexMemory::default(),
             cache_bytes: 64 << 20,
+            caching: Caching::Values,
             memory_bytes: u64::MAX,
             evict: false,
             direct: true,

@@ -63,15 +63,15 @@ impl Inner {
             // Memory is not checked: what was put there is what the log has.
             let record = put_of(Record::decode_checked(bytes), key)?;
             // As long as there is room, all that leaves the window is cached anyway.
-            if is_old && self.values.is_full() && !self.values.contains(location) {
-                self.values.insert(location, record.expires, record.value);
+            if is_old && self.cache.is_full() && !self.cache.contains(location) {
+                self.cache.insert(location, record.expires, record.value);
             }
             read.take().map(|read| read(record))
         });
         if let Some(found) = passing {
             return found;
         }
-        let cached = self.values.read(location, |expires, value| {
+        let cached = self.cache.read_now(location, |expires, value| {
             let record = Record::new(Kind::Put, 0, key, value);
             read.take().map(|read| read(Record { expires, ..record }))
         });
@@ -121,13 +121,20 @@ impl Inner {
         if let Some(found) = self.read_now(location, key, found) {
             return Ok(Some(found));
         }
+        if let Some((expires, value)) = self.cache.read(location).await {
+            return Ok(Some(Found {
+                location,
+                expires,
+                value,
+            }));
+        }
         let Some(segment) = segment(location.segment()) else {
             return Ok(None);
         };
         let read = self.on_disk(&segment, location, |it| put_of(Some(it), key).map(found));
         let (found, bytes) = read.await?;
-        self.cache(&found);
-        if !self.values.has_room() && self.window.pass(bytes) {
+        self.cache.insert(location, found.expires, &found.value);
+        if !self.cache.has_room() && self.window.pass(bytes) {
             self.fit_cache();
         }
         Ok(Some(found))
@@ -155,16 +162,13 @@ impl Inner {
             let end = location.offset() + len;
             range.end = end.next_multiple_of(SECTOR as u64);
         }
+        range = self.cache.to_read(segment, range);
         let buffer = read(segment, range.clone()).await?;
+        self.cache.insert_blocks(segment.id(), range.start, &buffer);
         let at = (location.offset() - range.start) as usize;
         let found = Record::decode(&buffer[at..]).and_then(found);
         let found = found.ok_or_else(|| damaged(segment, location))?;
         Ok((found, range.end - range.start))
-    }
-
-    fn cache(&self, found: &Found) {
-        self.values
-            .insert(found.location, found.expires, &found.value);
     }
 }
 

@@ -8,7 +8,7 @@ use std::task::Poll;
 use smallvec::SmallVec;
 use timberline_io::{Disk, Lock};
 
-use crate::cache::Values;
+use crate::cache::Cache;
 use crate::deadlines::Deadlines;
 use crate::first_bytes::FirstBytes;
 use crate::index::Index;
@@ -52,7 +52,7 @@ pub(crate) struct Inner {
     /// Whoever changes a key's record in the index and in the log holds its lock, so that both
     /// change in the same order. Nobody waits for anything else meanwhile.
     stripes: Box<[Mutex<()>]>,
-    pub values: Values,
+    pub cache: Cache,
     pub window: Window,
     /// Bytes of the index when the cache got the others.
     pub fitted: AtomicU64,
@@ -124,7 +124,10 @@ impl Store {
             large: recovered.large,
             moments: Moments::default(),
             stripes: (0..STRIPES).map(|_| Mutex::default()).collect(),
-            values: Values::new(options.cache_bytes.min(options.index_bytes())),
+            cache: Cache::new(
+                &options.caching,
+                options.cache_bytes.min(options.index_bytes()),
+            )?,
             window: Window::new(),
             fitted: AtomicU64::new(0),
             was_index_full: AtomicBool::new(false),
@@ -203,7 +206,7 @@ impl Store {
         let mut elsewhere = SmallVec::<[Location; 16]>::new();
         let locations = words.map(Location::from_word);
         self.inner.window.touch(locations, |it| elsewhere.push(it));
-        self.inner.values.touch(&elsewhere);
+        self.inner.cache.touch(&elsewhere);
     }
 
     /// Whether a key has a value. Reads no record.
@@ -320,7 +323,7 @@ impl Store {
             evicted: state.evicted,
             expired: state.expired,
             index_bytes: self.inner.index_bytes(),
-            cached_bytes: self.inner.values.bytes() + self.inner.window.bytes(),
+            cached_bytes: self.inner.cache.bytes() + self.inner.window.bytes(),
             snapshots: self.inner.moments.len(),
             snapshot_bytes: self.inner.moments.bytes(),
             held: self.inner.moments.held(),

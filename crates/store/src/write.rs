@@ -256,7 +256,7 @@ impl Inner {
         self.log.count(old, new.map(|it| it.0));
         let old = old?;
         if !self.window.is_young(old) {
-            self.values.remove(old);
+            self.cache.remove(old);
         }
         old.expires().then(|| self.deadlines.get(key))
     }

@@ -1,9 +1,10 @@
-//! The cache of values: it spares reads, keeps to its bound, and is never stale.
+//! The cache, of values and of blocks: it spares reads, keeps to its bound, and is never stale.
 
 mod opened;
 
 use timberline_io::{Disk, Simulation};
-use timberline_store::{Durability, Error, Options, Store};
+use timberline_store::{CacheMemory, Caching, Durability, Error, Options, Store};
+use timberline_tree::Art;
 
 const RECORDS: u32 = 200;
 
@@ -13,13 +14,41 @@ fn key(nth: u32) -> [u8; 4] {
 
 /// Runs work on a store, which is opened before and closed after it.
 async fn with_store(disk: &Disk, cache_bytes: u64, work: impl AsyncFnOnce(&Store)) {
+    with_cache(disk, cache_bytes, Caching::Values, work).await;
+}
+
+async fn with_cache(
+    disk: &Disk,
+    cache_bytes: u64,
+    caching: Caching,
+    work: impl AsyncFnOnce(&Store),
+) {
     let options = Options {
         segment_bytes: 64 << 10,
         direct: false,
         cache_bytes,
+        caching,
         ..Options::default()
     };
     opened::with_store(disk, options, work).await;
+}
+
+/// Memory for a cache in two tiers, of which the fast one is small.
+fn two_tiers() -> CacheMemory {
+    CacheMemory::of(|| {
+        let builder = Art::builder().fast_memory(64 << 10);
+        builder.slow_memory(8 << 20).build()
+    })
+}
+
+/// What a cache can keep in memory other than the heap.
+fn placed() -> [Caching; 4] {
+    [
+        Caching::ValuesIn(CacheMemory::default()),
+        Caching::ValuesIn(two_tiers()),
+        Caching::BlocksIn(CacheMemory::default()),
+        Caching::BlocksIn(two_tiers()),
+    ]
 }
 
 async fn load(store: &Store, round: u8) {
@@ -62,30 +91,104 @@ fn a_value_is_read_from_the_disk_once() {
 }
 
 #[test]
+fn what_is_cached_in_a_maps_memory_is_read_from_the_disk_once() {
+    for caching in placed() {
+        let has_blocks = matches!(caching, Caching::BlocksIn(_));
+        let simulation = Simulation::new(3);
+        let (disk, mut driver) = Disk::simulated(&simulation);
+        driver.block_on(async {
+            with_store(&disk, 0, async |store| load(store, 0).await).await;
+            with_cache(&disk, 1 << 20, caching, async |store| {
+                let first = read_all(&simulation, store, 0).await;
+                let again = read_all(&simulation, store, 0).await;
+                match has_blocks {
+                    // Five records and more are in a block. The last one of a segment may not be
+                    // complete, so that its records are read each time.
+                    true => assert!(
+                        first < u64::from(RECORDS) / 2 && again <= 18,
+                        "{first} {again}"
+                    ),
+                    false => assert!(first >= RECORDS.into() && again == 0, "{first} {again}"),
+                }
+            })
+            .await;
+        });
+    }
+}
+
+#[test]
 fn a_small_cache_keeps_to_its_bound() {
-    let simulation = Simulation::new(3);
-    let (disk, mut driver) = Disk::simulated(&simulation);
-    driver.block_on(async {
-        with_store(&disk, 0, async |store| load(store, 0).await).await;
-        let bound = 40 << 10;
-        with_store(&disk, bound, async |store| {
-            for _ in 0..3 {
-                assert!(read_all(&simulation, store, 0).await > 0);
-                let cached = store.stats().cached_bytes;
-                assert!(0 < cached && cached <= bound, "{cached}");
-            }
-        })
-        .await;
+    for caching in placed().into_iter().chain([Caching::Values]) {
+        let simulation = Simulation::new(3);
+        let (disk, mut driver) = Disk::simulated(&simulation);
+        driver.block_on(async {
+            with_store(&disk, 0, async |store| load(store, 0).await).await;
+            let bound = 40 << 10;
+            with_cache(&disk, bound, caching, async |store| {
+                for _ in 0..3 {
+                    assert!(read_all(&simulation, store, 0).await > 0);
+                    let cached = store.stats().cached_bytes;
+                    assert!(0 < cached && cached <= bound, "{cached}");
+                }
+            })
+            .await;
+        });
+    }
+}
+
+/// Memory for a cache of 1 MiB that has less.
+#[test]
+fn what_finds_no_memory_is_not_cached() {
+    let memory = CacheMemory::of(|| {
+        Art::builder()
+            .fast_memory(64 << 10)
+            .slow_memory(64 << 10)
+            .build()
     });
+    for caching in [Caching::ValuesIn(memory.clone()), Caching::BlocksIn(memory)] {
+        let simulation = Simulation::new(3);
+        let (disk, mut driver) = Disk::simulated(&simulation);
+        driver.block_on(async {
+            with_cache(&disk, 1 << 20, caching, async |store| {
+                for round in 0..5 {
+                    load(store, round).await;
+                    read_all(&simulation, store, round).await;
+                }
+            })
+            .await;
+        });
+    }
+}
+
+#[test]
+fn memory_that_can_not_be_made_is_an_error() {
+    let memory = CacheMemory::of(|| {
+        let builder = Art::builder().fast_memory(1 << 20).fast_nodes([0]);
+        builder.slow_memory(1 << 20).slow_nodes([999]).build()
+    });
+    let (disk, mut driver) = Disk::simulated(&Simulation::new(3));
+    let options = Options {
+        caching: Caching::ValuesIn(memory),
+        ..Options::default()
+    };
+    let opened = driver.block_on(Store::open_on(&disk, "store".as_ref(), options));
+    let error = opened.err().expect("there is no such memory");
+    assert!(matches!(error, Error::Configuration(_)), "{error}");
 }
 
 /// Overwritten, deleted and put again, and moved by cleaning.
 #[test]
 fn no_value_is_stale() {
+    for caching in placed().into_iter().chain([Caching::Values]) {
+        no_value_of(caching);
+    }
+}
+
+fn no_value_of(caching: Caching) {
     let simulation = Simulation::new(3);
     let (disk, mut driver) = Disk::simulated(&simulation);
     driver.block_on(async {
-        with_store(&disk, 1 << 20, async |store| {
+        with_cache(&disk, 1 << 20, caching, async |store| {
             for round in 0..20 {
                 load(store, round).await;
                 read_all(&simulation, store, round).await;

@@ -14,7 +14,8 @@ use std::sync::atomic::{AtomicU64, Ordering::SeqCst};
 use fastrand::Rng;
 use timberline_io::{Disk, Faults, Simulation};
 use timberline_store::{
-    Batch, Clock, Durability, Error, Expiry, IndexMemory, Options, Store, join,
+    Batch, CacheMemory, Caching, Clock, Durability, Error, Expiry, IndexMemory, Options, Store,
+    join,
 };
 
 /// All records, expired ones too: a value, and when it expires.
@@ -37,6 +38,10 @@ fn options(durability: Durability, now: &Arc<AtomicU64>, is_tiered: bool) -> Opt
         snapshot_space: u64::MAX,
         // So much that nothing is evicted: a run is to repeat.
         cache_bytes: 1 << 20,
+        caching: match is_tiered {
+            true => Caching::BlocksIn(CacheMemory::default()),
+            false => Caching::Values,
+        },
         memory_bytes: u64::MAX,
         durability,
         segment_bytes: 64 << 10,

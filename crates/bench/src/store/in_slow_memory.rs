@@ -1,15 +1,17 @@
-//! A store with its index in slow memory beside one with its index in DRAM.
+//! A store with a part of it in slow memory beside one that has all of it in DRAM, as Bando et al.
+//! compare them.
 //!
-//! No value is cached, so each get is a walk through the index and a read of the disk: what Bando
-//! et al. measure. A store for each kind of memory is loaded; then they take turns.
+//! With the index there, no value is cached, so each get is a walk through the index and a read of
+//! the disk. With the cache there, some gets need no disk. A store for each kind of memory is
+//! loaded; then they take turns.
 
 use futures_util::future::try_join_all;
 use serde::{Deserialize, Serialize};
 use timberline_io::Driver;
-use timberline_store::{Options, Store, join};
+use timberline_store::{CacheMemory, Caching, Options, Store, join};
 use timberline_tier::emulator::{CacheSize, LineCounts, set_thread_cache, thread_counts};
 
-use super::index_memory::{InSlowMemory, SlowMemory};
+use super::slow_memory::{InSlowMemory, SlowMemory};
 use super::{Measured, Outcome, Row, Run, SKEW, Setting, get, measured, one_line, put};
 use crate::workload::{Permutation, Rng, Zipf};
 
@@ -39,10 +41,52 @@ impl Load {
     }
 }
 
+/// What of a store is in slow memory.
+#[derive(Clone, Copy, PartialEq, Debug, Serialize, Deserialize)]
+pub enum SlowPart {
+    /// Its index; nothing is cached.
+    Index,
+    /// A cache of values, of so many bytes.
+    Values(u64),
+    /// A cache of blocks, of so many bytes.
+    Blocks(u64),
+}
+
+impl SlowPart {
+    /// How a store that has it in slow memory is set up, and where it is found then; `None` for
+    /// DRAM. The index takes so many bytes.
+    fn place(
+        self,
+        memory: Option<&SlowMemory>,
+        index_bytes: u64,
+        options: &Options,
+    ) -> (Options, Option<InSlowMemory>) {
+        let mut options = options.clone();
+        let (cache_bytes, caching): (u64, fn(CacheMemory) -> Caching) = match self {
+            SlowPart::Values(bytes) => (bytes, Caching::ValuesIn),
+            SlowPart::Blocks(bytes) => (bytes, Caching::BlocksIn),
+            SlowPart::Index => {
+                options.cache_bytes = 0;
+                let placed = memory.map(|it| it.index(index_bytes));
+                let found = placed.map(|(index, found)| {
+                    options.index = index;
+                    found
+                });
+                return (options, found);
+            }
+        };
+        let (cache, found) = memory.map(|it| it.cache(cache_bytes)).unzip();
+        options.cache_bytes = cache_bytes;
+        options.caching = caching(cache.unwrap_or_default());
+        (options, found)
+    }
+}
+
 /// A comparison of DRAM with one kind of memory.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-pub struct IndexSetting {
+pub struct SlowSetting {
     pub store: Setting,
+    pub part: SlowPart,
     pub memory: SlowMemory,
     pub load: Load,
     /// Size of the emulated CPU cache, bytes.
@@ -70,13 +114,13 @@ pub struct Turn {
     pub waited_us: f64,
 }
 
-/// Measures a store whose index is in DRAM, and one whose index is in the setting's memory. Empty
-/// if it was over before.
+/// Measures a store that is all in DRAM, and one with a part in the setting's memory. Empty if it
+/// was over before.
 ///
 /// # Errors
 /// As [`measure_in_slow_memory`].
-pub fn measure_index(
-    setting: &IndexSetting,
+pub fn measure_beside_dram(
+    setting: &SlowSetting,
     is_over: &dyn Fn() -> bool,
 ) -> Result<Vec<InMemory>, String> {
     let cache = CacheSize::new(setting.cpu_cache).map_err(one_line)?;
@@ -85,7 +129,7 @@ pub fn measure_index(
     let mut all = Vec::new();
     measured(&setting.store, is_over, |run, driver| {
         let kinds = std::slice::from_ref(&setting.memory);
-        let subjects = run.stores_in_turns(driver, kinds, &[setting.load])?;
+        let subjects = run.stores_in_turns(driver, setting.part, kinds, &[setting.load])?;
         let turns = |subject: &Subject| {
             let turns = |it: &Vec<Requests>| it.iter().map(Requests::turn).collect();
             subject.requests.iter().map(turns).collect()
@@ -124,7 +168,7 @@ pub fn measure_in_slow_memory(
             ..Load::UNIFORM
         };
         let loads = [Load::UNIFORM, skewed];
-        let subjects = run.stores_in_turns(driver, kinds, &loads)?;
+        let subjects = run.stores_in_turns(driver, SlowPart::Index, kinds, &loads)?;
         run.compare(&loads, &subjects);
         Ok(())
     })
@@ -134,9 +178,9 @@ pub fn measure_in_slow_memory(
 struct Subject {
     name: String,
     store: Store,
-    /// `None`: in DRAM.
+    /// `None`: all in DRAM.
     slow: Option<InSlowMemory>,
-    /// The part of its index that was in fast memory at the end.
+    /// The part of what is there that was in fast memory at the end.
     fast_part: Option<f64>,
     /// By load.
     requests: Vec<Vec<Requests>>,
@@ -191,21 +235,20 @@ impl Requests {
 }
 
 impl Run<'_> {
-    /// Loads a store with its index in DRAM, and one for each of these kinds of memory, and has
-    /// them serve these loads in turns. None, if it was over before all were loaded.
+    /// Loads a store that is all in DRAM, and one with a part in each of these kinds of memory, and
+    /// has them serve these loads in turns. None, if it was over before all were loaded.
     fn stores_in_turns(
         &mut self,
         driver: &mut Driver,
+        part: SlowPart,
         kinds: &[SlowMemory],
         loads: &[Load],
     ) -> Result<Vec<Subject>, String> {
         let setting = self.setting;
         // A record takes an eighth of a segment at most.
         let segment = (8 * setting.record_bytes()).next_multiple_of(2 << 20);
-        let options = Options {
-            cache_bytes: 0,
-            ..setting.options_with(segment)
-        };
+        let usual = setting.options_with(segment);
+        let (options, _) = part.place(None, 0, &usual);
         let folder = setting.folder.join("dram");
         let (_, stats) = self.load(driver, &folder, &options)?;
         let store = self.open(driver, &folder, &options)?;
@@ -215,15 +258,13 @@ impl Run<'_> {
                 return Ok(Vec::new());
             }
             let folder = setting.folder.join(format!("slow {nth}"));
-            let (index, slow) = kind.index(stats.index_bytes);
-            let options = Options {
-                index,
-                ..options.clone()
-            };
+            let (options, slow) = part.place(Some(kind), stats.index_bytes, &usual);
             self.load(driver, &folder, &options)?;
             let store = self.open(driver, &folder, &options)?;
-            slow.charge(true);
-            subjects.push(Subject::new(kind.to_string(), store, Some(slow)));
+            if let Some(slow) = &slow {
+                slow.charge(true);
+            }
+            subjects.push(Subject::new(kind.to_string(), store, slow));
         }
         let stores: Vec<Store> = subjects.iter().map(|it| it.store.clone()).collect();
         let turns = async {
@@ -317,7 +358,7 @@ mod tests {
     #[test]
     fn stores_take_turns_with_reads_and_writes() {
         let name = format!("timberline-index-{}", std::process::id());
-        let setting = IndexSetting {
+        let mut setting = SlowSetting {
             store: Setting {
                 folder: std::env::temp_dir().join(name),
                 records: 3000,
@@ -329,6 +370,7 @@ mod tests {
                 rounds: 2,
                 seed: 1,
             },
+            part: SlowPart::Index,
             memory: "us1".parse().unwrap(),
             load: Load {
                 skew: 0.99,
@@ -336,7 +378,20 @@ mod tests {
             },
             cpu_cache: 64 << 10,
         };
-        let all = measure_index(&setting, &|| false).unwrap();
+        // The cache has a part of the records, which take 800 kB.
+        for part in [
+            SlowPart::Blocks(400 << 10),
+            SlowPart::Values(400 << 10),
+            SlowPart::Index,
+        ] {
+            setting.part = part;
+            has_slow_lines(&setting);
+        }
+        assert!(measure_beside_dram(&setting, &|| true).unwrap().is_empty());
+    }
+
+    fn has_slow_lines(setting: &SlowSetting) {
+        let all = measure_beside_dram(setting, &|| false).unwrap();
         let [dram, slow] = &all[..] else {
             panic!("two stores");
         };
@@ -351,6 +406,5 @@ mod tests {
                 .all(|it| it.per_s > 0.0 && it.p50_us <= it.p99_us)
         );
         assert!(!setting.store.folder.exists(), "the folder is removed");
-        assert!(measure_index(&setting, &|| true).unwrap().is_empty());
     }
 }

@@ -7,11 +7,11 @@
 
 mod engine;
 mod in_slow_memory;
-mod index_memory;
 mod outcome;
 mod process;
 mod record;
 mod requests;
+mod slow_memory;
 
 use std::fmt::Display;
 use std::path::{Path, PathBuf};
@@ -25,15 +25,15 @@ pub use crate::rounds::Rounds;
 use crate::workload::{Permutation, Rng, Zipf};
 pub use engine::{Engine, Open, measure_engine};
 pub use in_slow_memory::{
-    InMemory, IndexSetting, Load, Turn, measure_in_slow_memory, measure_index,
+    InMemory, Load, SlowPart, SlowSetting, Turn, measure_beside_dram, measure_in_slow_memory,
 };
-pub use index_memory::SlowMemory;
 use outcome::Measured;
 pub use outcome::{Figure, Outcome, Row};
 use process::{Usage, folder_bytes, peak_memory, reset_peak_memory};
 pub use record::KEY_BYTES;
 use record::{get, put};
 use requests::{Latencies, in_flight};
+pub use slow_memory::SlowMemory;
 
 /// Live bytes ÷ the space that segments may take.
 const FILLED: f64 = 0.8;

@@ -1,18 +1,18 @@
-//! A store whose index is in memory of microseconds (Bando et al., section 4.2).
+//! A store whose index or cache is in memory of microseconds (Bando et al., section 4.2).
 
 use std::time::Duration;
 
 use super::{Run, Scale, run};
 use crate::eval::setting::Setting as Any;
-use crate::store::{IndexSetting, Load, Setting, SlowMemory};
+use crate::store::{Load, Setting, SlowMemory, SlowPart, SlowSetting};
 
 /// The authors' Aerospike: values of 1.5 kB, keys drawn uniformly, reads alone; fewer records.
-fn setting(scale: &Scale, latency_us: u32) -> IndexSetting {
+fn setting(scale: &Scale, latency_us: u32) -> SlowSetting {
     let (records, milliseconds, rounds) = match scale.is_quick {
         true => (20_000, 50, 3),
         false => (200_000, 400, 7),
     };
-    IndexSetting {
+    SlowSetting {
         store: Setting {
             // In the evaluation's folder.
             folder: "store".into(),
@@ -25,6 +25,7 @@ fn setting(scale: &Scale, latency_us: u32) -> IndexSetting {
             rounds,
             seed: scale.seed,
         },
+        part: SlowPart::Index,
         memory: SlowMemory::of_latency(latency_us),
         load: Load {
             skew: 0.0,
@@ -34,7 +35,7 @@ fn setting(scale: &Scale, latency_us: u32) -> IndexSetting {
     }
 }
 
-fn of(panel: &str, category: impl Into<String>, setting: IndexSetting) -> Run {
+fn of(panel: &str, category: impl Into<String>, setting: SlowSetting) -> Run {
     run(panel, category, Any::Store(setting))
 }
 
@@ -43,6 +44,28 @@ pub fn latencies(scale: &Scale) -> Vec<Run> {
     let all = scale.pick(&[1, 2, 5, 10], &[1, 5, 10]).iter();
     let at = |&us: &u32| of("", format!("{us} µs"), setting(scale, us));
     all.map(at).collect()
+}
+
+/// The latency of the cache's memory: of blocks as in the authors' RocksDB, of values as in the
+/// first tier of their CacheLib, with values and reads like theirs. The cache has a third of the
+/// bytes of all records.
+pub fn caches(scale: &Scale) -> Vec<Run> {
+    // What is cached, bytes of values, and the part of writes.
+    let all: [(&str, fn(u64) -> SlowPart, usize, f64); 2] = [
+        ("blocks", SlowPart::Blocks, 400, 0.0),
+        ("values", SlowPart::Values, 250, 1.0 / 3.0),
+    ];
+    let latencies = scale.pick(&[1, 2, 5, 10], &[1, 10]);
+    let runs = all.iter().flat_map(|&(panel, part, bytes, writes)| {
+        latencies.iter().map(move |&us| {
+            let mut setting = setting(scale, us);
+            setting.part = part(setting.store.records * bytes as u64 / 3);
+            setting.store.value_bytes = bytes;
+            setting.load = Load { skew: 0.99, writes };
+            of(panel, format!("{us} µs"), setting)
+        })
+    });
+    runs.collect()
 }
 
 /// What is stored, and what is asked for, at 5 µs.

@@ -15,7 +15,7 @@ use super::results::Results;
 use crate::BadInput;
 use crate::report::Progress;
 use crate::run;
-use crate::store::IndexSetting;
+use crate::store::SlowSetting;
 use crate::{micro as bench_micro, remote};
 
 /// A run. Runs with equal settings are comparable.
@@ -31,7 +31,7 @@ pub enum Setting {
     /// One point of the microbenchmark of the throughput model, in emulated slow memory.
     Micro(bench_micro::Setting),
     /// A store with its index in emulated slow memory, beside one with its index in DRAM.
-    Store(IndexSetting),
+    Store(SlowSetting),
 }
 
 impl From<run::Setting> for Setting {

@@ -14,7 +14,7 @@ use crate::eval::subject::{Row, Values};
 use crate::micro::{self, Costs, Grid, Io};
 use crate::report::machine::now;
 use crate::report::{Meta, Progress, median};
-use crate::store::{IndexSetting, Setting, Turn, measure_index};
+use crate::store::{Setting, SlowSetting, Turn, measure_beside_dram};
 
 pub const SUBJECTS: [&str; 4] = ["dram", "slow", "model", "masking"];
 
@@ -22,7 +22,7 @@ pub const SUBJECTS: [&str; 4] = ["dram", "slow", "model", "masking"];
 /// apart.
 const SUBMIT_PART: f64 = 0.5;
 
-pub fn estimate_s(setting: &IndexSetting) -> f64 {
+pub fn estimate_s(setting: &SlowSetting) -> f64 {
     // Measured on two cores: loading a record and a byte of it.
     const LOAD: f64 = 8e-6;
     const BYTE: f64 = 3e-9;
@@ -38,12 +38,12 @@ pub fn estimate_s(setting: &IndexSetting) -> f64 {
 }
 
 /// Bytes of memory that two stores take, each with the limit for all of the process.
-pub fn needed_bytes(setting: &IndexSetting) -> u64 {
+pub fn needed_bytes(setting: &SlowSetting) -> u64 {
     2 * setting.store.memory_bytes
 }
 
 pub fn measure(
-    setting: &IndexSetting,
+    setting: &SlowSetting,
     ground: &Ground,
     progress: &dyn Progress,
     interrupted: &AtomicBool,
@@ -54,7 +54,7 @@ pub fn measure(
     here.store.folder = ground.folder.join(&here.store.folder);
     here.store.check()?;
     let costs = costs().map_err(|error| error.to_string())?;
-    let stores = measure_index(&here, &|| interrupted.load(Relaxed))?;
+    let stores = measure_beside_dram(&here, &|| interrupted.load(Relaxed))?;
     let turns: Vec<&[Turn]> = { stores.iter() }
         .filter_map(|it| it.turns.first())
         .map(Vec::as_slice)
@@ -121,7 +121,7 @@ fn costs() -> std::io::Result<Costs> {
 /// Requests a second with the index in slow memory, by the probabilistic model and by that of
 /// masking only: from the accesses that the emulator counted, and from what a request took with the
 /// index in DRAM. What did not keep the core busy there was the disk, at this depth.
-fn predicted(setting: &IndexSetting, costs: &Costs, dram: &[Turn], slow: &[Turn]) -> [f64; 2] {
+fn predicted(setting: &SlowSetting, costs: &Costs, dram: &[Turn], slow: &[Turn]) -> [f64; 2] {
     let of = |turns: &[Turn], figure: fn(&Turn) -> f64| {
         let values: Vec<f64> = turns.iter().map(figure).collect();
         median(&values).unwrap_or(f64::NAN)

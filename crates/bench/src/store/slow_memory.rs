@@ -1,23 +1,23 @@
-//! Emulated slow memory for a store's index.
+//! Emulated slow memory for a store's index, or for its cache.
 
 use std::fmt;
 use std::str::FromStr;
 use std::sync::{Arc, Mutex};
 
 use serde::{Deserialize, Serialize};
-use timberline_placement::workers::{Worker, Workers};
+use timberline_placement::workers::Workers;
 use timberline_placement::{AllFast, HeatIn, Placement, Timberline, TimberlineConfig};
-use timberline_store::IndexMemory;
+use timberline_store::{CacheMemory, IndexMemory};
 use timberline_tier::emulator::{Base, Emulated, Profile};
 use timberline_tier::{Arenas, ArenasConfig, TierId};
-use timberline_tree::{Art, Error};
+use timberline_tree::{Art, Error, Key, Value};
 
-/// Emulated slow memory, and how much of the index is in fast memory beside it.
+/// Emulated slow memory, and how much of what is there is in fast memory beside it.
 #[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
 pub struct SlowMemory {
     /// The name of the emulator's profile.
     profile: String,
-    /// The part of the index's bytes that fast memory has, in percent. With none, nothing moves.
+    /// The part of the bytes that fast memory has, in percent. With none, nothing moves.
     fast_percent: f64,
 }
 
@@ -71,27 +71,43 @@ impl fmt::Display for SlowMemory {
     }
 }
 
-type Index = Art<[u8], u64, Emulated>;
+/// A map in emulated memory.
+trait Map: Send {
+    fn charge(&self, on: bool);
 
-/// The index that a store has in such memory, while that is there.
+    /// Bytes in fast and in slow memory.
+    fn committed(&self) -> (usize, usize);
+}
+
+impl<K: Key + ?Sized, V: Value> Map for Art<K, V, Emulated> {
+    fn charge(&self, on: bool) {
+        self.memory().set_charging(on);
+    }
+
+    fn committed(&self) -> (usize, usize) {
+        Art::committed(self)
+    }
+}
+
+/// What a store has in such memory, while that is there.
 #[derive(Clone, Default)]
-pub struct InSlowMemory(Arc<Mutex<Option<(Index, Workers)>>>);
+pub struct InSlowMemory(Arc<Mutex<Option<(Box<dyn Map>, Workers)>>>);
 
 impl InSlowMemory {
     /// Whether slow memory takes longer than fast memory from now on. It does not at first.
     pub fn charge(&self, on: bool) {
-        self.with(|map| map.memory().set_charging(on));
+        self.with(|map| map.charge(on));
     }
 
-    /// The part of the index's bytes that are in fast memory.
+    /// The part of the bytes that are in fast memory.
     pub fn fast_part(&self) -> f64 {
-        let (fast, slow) = self.with(Index::committed);
+        let (fast, slow) = self.with(|map| map.committed());
         fast as f64 / (fast + slow) as f64
     }
 
-    fn with<T>(&self, act: impl FnOnce(&Index) -> T) -> T {
+    fn with<T>(&self, act: impl FnOnce(&dyn Map) -> T) -> T {
         let made = self.0.lock().expect("no panic");
-        act(&made.as_ref().expect("the store is open").0)
+        act(&*made.as_ref().expect("the store is open").0)
     }
 }
 
@@ -100,17 +116,22 @@ impl SlowMemory {
     pub fn index(&self, bytes: u64) -> (IndexMemory, InSlowMemory) {
         let (this, found) = (self.clone(), InSlowMemory::default());
         let made = found.clone();
-        let make = move || {
-            let (map, workers) = this.make(bytes as usize)?;
-            let started = Workers::start(workers, map.placed());
-            let started = started.map_err(|error| Error::Configuration(error.to_string()))?;
-            *made.0.lock().expect("no panic") = Some((map.clone(), started));
-            Ok(map)
-        };
-        (IndexMemory::of(make), found)
+        (IndexMemory::of(move || this.make(bytes, &made)), found)
     }
 
-    fn make(&self, bytes: usize) -> Result<(Index, Vec<Box<dyn Worker>>), Error> {
+    /// The same for a cache.
+    pub fn cache(&self, bytes: u64) -> (CacheMemory, InSlowMemory) {
+        let (this, found) = (self.clone(), InSlowMemory::default());
+        let made = found.clone();
+        (CacheMemory::of(move || this.make(bytes, &made)), found)
+    }
+
+    fn make<K: Key + ?Sized, V: Value>(
+        &self,
+        bytes: u64,
+        found: &InSlowMemory,
+    ) -> Result<Art<K, V, Emulated>, Error> {
+        let bytes = bytes as usize;
         let fast = (bytes as f64 * self.fast_percent / 100.0) as usize;
         // Where a store is opened, what it loads may need more than what it had.
         let config = ArenasConfig::two_tiers(fast, 2 * bytes + (64 << 20));
@@ -128,7 +149,11 @@ impl SlowMemory {
         let profile = profile.map_err(|error| Error::Configuration(error.to_string()))?;
         let memory = Emulated::new(arenas, profile, Base::default());
         memory.set_charging(false);
-        Ok((Art::in_memory(memory, placement)?, workers))
+        let map = Art::in_memory(memory, placement)?;
+        let started = Workers::start(workers, map.placed());
+        let started = started.map_err(|error| Error::Configuration(error.to_string()))?;
+        *found.0.lock().expect("no panic") = Some((Box::new(map.clone()), started));
+        Ok(map)
     }
 }
 
