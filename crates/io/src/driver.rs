@@ -112,6 +112,9 @@ impl Driver {
 impl Drop for Driver {
     fn drop(&mut self) {
         self.queue.close();
+        if let Engine::Simulation(simulation) = &self.engine {
+            simulation.give_up(&self.queue);
+        }
     }
 }
 

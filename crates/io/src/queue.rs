@@ -45,6 +45,15 @@ impl Request {
         drop(file);
         queue.complete(ticket, (buffer, result));
     }
+
+    /// Ends the request without carrying it out.
+    pub fn fail(self, ticket: Ticket, queue: &Queue) {
+        queue.complete(ticket, (self.buffer, Err(gone())));
+    }
+}
+
+fn gone() -> io::Error {
+    io::Error::other("the disk's driver is gone")
 }
 
 /// A buffer that comes back, and the bytes transferred.
@@ -84,8 +93,7 @@ impl Queue {
         let mut state = self.lock();
         let ticket = state.slots.insert(Slot::Waiting(None));
         if state.closed {
-            let gone = io::Error::other("the disk's driver is gone");
-            state.slots[ticket] = Slot::Done((request.buffer, Err(gone)));
+            state.slots[ticket] = Slot::Done((request.buffer, Err(gone())));
             return ticket;
         }
         state.waiting.push_back((ticket, request));
@@ -176,8 +184,7 @@ impl Queue {
         let never_begun = std::mem::take(&mut state.waiting);
         drop(state);
         for (ticket, request) in never_begun {
-            let gone = io::Error::other("the disk's driver is gone");
-            self.complete(ticket, (request.buffer, Err(gone)));
+            request.fail(ticket, self);
         }
         self.changed.notify_all();
     }

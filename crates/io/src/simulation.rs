@@ -209,6 +209,14 @@ impl Simulation {
         true
     }
 
+    /// Fails the requests under way: nobody is to carry them out any more.
+    pub(crate) fn give_up(&self, queue: &Queue) {
+        let under_way = std::mem::take(&mut self.lock().under_way);
+        for ((_, ticket), request) in under_way {
+            request.fail(ticket, queue);
+        }
+    }
+
     pub(crate) fn perform(
         &self,
         id: FileId,

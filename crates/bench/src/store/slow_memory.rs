@@ -91,7 +91,10 @@ impl<K: Key + ?Sized, V: Value> Map for Art<K, V, Emulated> {
 
 /// What a store has in such memory, while that is there.
 #[derive(Clone, Default)]
-pub struct InSlowMemory(Arc<Mutex<Option<(Box<dyn Map>, Workers)>>>);
+pub struct InSlowMemory(Arc<Mutex<Option<Made>>>);
+
+/// A map, and the workers that move its nodes.
+type Made = (Box<dyn Map>, Workers);
 
 impl InSlowMemory {
     /// Whether slow memory takes longer than fast memory from now on. It does not at first.

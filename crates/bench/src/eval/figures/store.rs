@@ -50,22 +50,21 @@ pub fn latencies(scale: &Scale) -> Vec<Run> {
 /// first tier of their CacheLib, with values and reads like theirs. The cache has a third of the
 /// bytes of all records.
 pub fn caches(scale: &Scale) -> Vec<Run> {
-    // What is cached, bytes of values, and the part of writes.
-    let all: [(&str, fn(u64) -> SlowPart, usize, f64); 2] = [
-        ("blocks", SlowPart::Blocks, 400, 0.0),
-        ("values", SlowPart::Values, 250, 1.0 / 3.0),
-    ];
-    let latencies = scale.pick(&[1, 2, 5, 10], &[1, 10]);
-    let runs = all.iter().flat_map(|&(panel, part, bytes, writes)| {
-        latencies.iter().map(move |&us| {
-            let mut setting = setting(scale, us);
-            setting.part = part(setting.store.records * bytes as u64 / 3);
-            setting.store.value_bytes = bytes;
-            setting.load = Load { skew: 0.99, writes };
-            of(panel, format!("{us} µs"), setting)
-        })
-    });
-    runs.collect()
+    let at = |us: u32, panel: &str, bytes: usize, writes: f64| {
+        let mut setting = setting(scale, us);
+        let cached = setting.store.records * bytes as u64 / 3;
+        setting.part = match panel {
+            "blocks" => SlowPart::Blocks(cached),
+            _ => SlowPart::Values(cached),
+        };
+        setting.store.value_bytes = bytes;
+        setting.load = Load { skew: 0.99, writes };
+        of(panel, format!("{us} µs"), setting)
+    };
+    let latencies = scale.pick(&[1, 2, 5, 10], &[1, 10]).iter();
+    let both =
+        latencies.flat_map(|&us| [at(us, "blocks", 400, 0.0), at(us, "values", 250, 1.0 / 3.0)]);
+    both.collect()
 }
 
 /// What is stored, and what is asked for, at 5 µs.
