@@ -10,8 +10,8 @@ use syn::{DeriveInput, Error, parse_macro_input};
 /// of an enum sort in the order of their declaration.
 ///
 /// Each field's type must be a `Key`. If all fields have a fixed length, of up to eight bytes
-/// together, `impl WordKey for T {}` makes the type a key of a `BTree` too. The tag of an enum
-/// takes one byte, or two with more than 256 variants.
+/// together, a `BTree` keeps the key as a word. The tag of an enum takes one byte, or two with more
+/// than 256 variants.
 ///
 /// Reordering fields or variants changes the order of keys.
 #[proc_macro_derive(Key)]

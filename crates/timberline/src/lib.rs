@@ -35,7 +35,7 @@
 //!
 //! | map | keys | choose it for |
 //! |---|---|---|
-//! | [`BTree`] | up to eight bytes | range scans, the least memory |
+//! | [`BTree`] | any [`Key`] | range scans, the least memory |
 //! | [`Art`] | byte strings, integers | the fastest lookups; placement by record |
 //! | [`Masstree`] | byte strings | keys that share long prefixes, in little memory |
 //!
@@ -69,7 +69,7 @@ pub use timberline_tier::TierId;
 pub use timberline_tree::{
     Art, AsyncRange, BTree, Builder, Bytes, Composite, Counted, Entry, Error, Key, KeyRange,
     LevelFill, Limit, MAX_KEY, MAX_VALUE, Map, Masstree, OutOfMemory, Parts, Placing, Range,
-    Records, Replaced, Representation, Stats, Stored, Value, Word, WordKey,
+    Records, Replaced, Representation, Stats, Stored, Value, Word,
 };
 
 #[cfg(feature = "postcard")]
@@ -77,7 +77,7 @@ pub use timberline_tree::{
 pub use timberline_tree::{Postcard, PostcardRef};
 
 /// ```
-/// use timberline::{Art, BTree, Key, WordKey};
+/// use timberline::{Art, BTree, Key};
 ///
 /// #[derive(Clone, PartialEq, Debug, Key)]
 /// struct Visit {
@@ -94,13 +94,12 @@ pub use timberline_tree::{Postcard, PostcardRef};
 /// let of_b = visits.range(visit("b.test", 0)..=visit("b.test", u64::MAX));
 /// assert_eq!(of_b.collect::<Vec<_>>(), [(visit("b.test", 3), 30)]);
 ///
-/// // Up to eight bytes: a key of a `BTree` too.
+/// // Up to eight bytes: a `BTree` keeps it as a word.
 /// #[derive(Clone, Copy, Key)]
 /// struct Seat {
 ///     row: u16,
 ///     number: u16,
 /// }
-/// impl WordKey for Seat {}
 /// let seats: BTree<Seat, u64> = BTree::new();
 /// seats.insert(&Seat { row: 7, number: 12 }, 1)?;
 /// # Ok::<(), timberline::Error>(())

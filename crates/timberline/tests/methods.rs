@@ -191,6 +191,10 @@ methods_of! {
     btree_of_chars: BTree<char, String>;
     btree_of_arrays: BTree<[u8; 3], Vec<u8>>;
     btree_of_tuples: BTree<(u16, Option<bool>), i32>;
+    btree_of_wide_integers: BTree<i128, String>;
+    btree_of_strings: BTree<String, u64>;
+    btree_of_bytes: BTree<Vec<u8>, Vec<u8>>;
+    btree_of_tuples_with_strings: BTree<(String, i8), [u8; 3]>;
     art_of_words: Art<u64, u64>;
     art_of_signed_words: Art<i32, String>;
     art_of_strings: Art<String, u64>;

@@ -21,13 +21,14 @@ pub mod seeded;
 mod seeded;
 mod stats;
 mod store;
+mod strings;
 pub mod traverse;
 mod value;
 
 pub use art::Art;
 pub use btree::{BTree, Range};
 pub use error::{Error, MAX_KEY, MAX_VALUE};
-pub use key::{Composite, Key, KeyRange, Parts, WordKey};
+pub use key::{Composite, Key, KeyRange, Parts};
 pub use map::{Builder, Entry, Map, Placing, after_all_with};
 pub use masstree::Masstree;
 pub use range::{AsyncRange, Records};

@@ -463,7 +463,7 @@ mod tests {
     #[should_panic(expected = "a guard of this map")]
     fn a_btree_is_not_entered_under_another_maps_guard() {
         let [map, other] = [(); 2].map(|()| BTree::<u64, u64>::new());
-        map.tree.leaf(7, &other.tree.store.pin());
+        map.tree.words().leaf(7, &other.tree.words().store.pin());
     }
 
     #[test]

@@ -31,8 +31,7 @@ suite_for!(usual: Map<NODE_1K>);
 value_suite_for!(strings_tiny: BTree<u64, Vec<u8>, Native, NODE_128>);
 value_suite_for!(strings_usual: BTree<u64, Vec<u8>, Native, NODE_1K>);
 
-fn typed<K: timberline_tree::WordKey, V: timberline_tree::Value>() -> BTree<K, V, Native, NODE_128>
-{
+fn typed<K: timberline_tree::Key, V: timberline_tree::Value>() -> BTree<K, V, Native, NODE_128> {
     let arenas = arenas::two(2 * arenas::CHUNK, arenas::AMPLE);
     BTree::in_memory(Native(arenas), placing::shuffle(1).placement).unwrap()
 }

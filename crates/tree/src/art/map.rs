@@ -9,7 +9,7 @@ use timberline_tier::{Memory, Native};
 use super::node::{Near, Reach};
 use super::tree::Tree;
 use crate::error::Refused;
-use crate::map::{ByteTree, Make, Map};
+use crate::map::{ByteTree, Make, Map, Stores};
 use crate::range::Way;
 use crate::store::Store;
 use crate::value::{Change, Loan, Represent};
@@ -60,7 +60,9 @@ impl<K: Key + ?Sized, V: Value, M: Memory, R: Reach> Make<K, V> for Tree<M, R> {
     }
 }
 
-impl<M: Memory, R: Reach, H: Represent> ByteTree<H> for Tree<M, R> {
+impl<M: Memory, R: Reach, H: Represent> Stores<H> for Tree<M, R> {}
+
+impl<M: Memory, R: Reach> ByteTree for Tree<M, R> {
     const NAME: &'static str = "Art";
 
     #[inline(always)]
@@ -73,7 +75,7 @@ impl<M: Memory, R: Reach, H: Represent> ByteTree<H> for Tree<M, R> {
         self.get(key, out)
     }
 
-    fn get_each<B: AsRef<[u8]>>(
+    fn get_each<H: Represent, B: AsRef<[u8]>>(
         &self,
         keys: impl Iterator<Item = B>,
         depth: usize,
@@ -82,7 +84,11 @@ impl<M: Memory, R: Reach, H: Represent> ByteTree<H> for Tree<M, R> {
         self.get_each::<H, B>(keys, depth, found);
     }
 
-    async fn get_async<T>(&self, key: &[u8], out: impl FnOnce(Loan<'_>) -> T) -> Option<T> {
+    async fn get_async<H: Represent, T>(
+        &self,
+        key: &[u8],
+        out: impl FnOnce(Loan<'_>) -> T,
+    ) -> Option<T> {
         self.get_async::<H, T>(key, out).await
     }
 

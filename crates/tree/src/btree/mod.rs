@@ -3,11 +3,11 @@
 //!
 //! | file | noun |
 //! |---|---|
-//! | `map.rs` | the map, [`BTree`] |
+//! | `map.rs`, `choice.rs` | the map, [`BTree`], and its tree: this one, or that of byte strings |
 //! | `tree.rs`, `find.rs` | the tree's parts, and finding a node by its name, with its parent |
 //! | `descent.rs`, `read.rs` | the way from the root to a leaf, and searches in nodes |
 //! | `get.rs`, `insert.rs`, `update.rs`, `remove.rs`, `pop.rs` | operations on a record |
-//! | `many.rs`, `scan.rs`, `load.rs` | operations on many |
+//! | `many.rs`, `scan.rs`, `range.rs`, `load.rs` | operations on many |
 //! | `split.rs`, `merge.rs` | structure modifications |
 //! | `compact.rs` | room in a full tree, by merging half-empty leaves |
 //! | `boundary.rs`, `migrate.rs`, `leaves.rs` | moving nodes between tiers, and finding them |
@@ -18,6 +18,7 @@
 
 mod blocks;
 mod boundary;
+mod choice;
 mod compact;
 mod copies;
 mod descent;
@@ -33,6 +34,7 @@ mod migrate;
 pub(crate) mod node;
 pub(crate) mod payload;
 mod pop;
+mod range;
 mod read;
 mod remove;
 mod scan;
@@ -44,7 +46,7 @@ mod update;
 pub use map::BTree;
 pub use node::page;
 pub use node::{Hit, Lanes, Search, Work};
-pub use scan::Range;
+pub use range::Range;
 
 /// Body words of a node of 256 bytes.
 pub const NODE_256: usize = 28;

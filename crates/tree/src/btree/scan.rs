@@ -4,9 +4,6 @@
 //! that is there throughout is seen exactly once whatever splits, merges or moves meanwhile.
 //! Records that come and go are seen or not. Between leaves nothing is held: no lock, no pin.
 
-use std::collections::VecDeque;
-use std::iter::FusedIterator;
-use std::marker::PhantomData;
 use std::ops::{self, Bound, ControlFlow};
 
 use timberline_placement::Access;
@@ -19,14 +16,11 @@ use super::find::{NodeName, Parent};
 use super::node::{Body, LeafView, View};
 use super::payload::Values;
 use super::tree::{Tree, address};
-use crate::map::Shared;
-use crate::range::Approach;
 use crate::traverse::{Yielding, yield_now};
-use crate::value::{Loan, Represent, owned};
-use crate::{Value, WordKey};
+use crate::value::{Loan, Represent};
 
 /// A record's key and value.
-type Record<'g> = (u64, Loan<'g>);
+pub(super) type Record<'g> = (u64, Loan<'g>);
 
 /// Inclusive bounds of the keys that are still to come; empty when `first > last`.
 #[derive(Clone, Copy, Debug)]
@@ -38,15 +32,15 @@ pub(super) struct Span {
 impl Span {
     pub const NONE: Span = Span { first: 1, last: 0 };
 
-    pub fn of<K: WordKey>(low: Bound<&K>, high: Bound<&K>) -> Span {
+    pub fn of(low: Bound<u64>, high: Bound<u64>) -> Span {
         let first = match low {
-            Bound::Included(key) => Some(key.to_word()),
-            Bound::Excluded(key) => key.to_word().checked_add(1),
+            Bound::Included(key) => Some(key),
+            Bound::Excluded(key) => key.checked_add(1),
             Bound::Unbounded => Some(0),
         };
         let last = match high {
-            Bound::Included(key) => Some(key.to_word()),
-            Bound::Excluded(key) => key.to_word().checked_sub(1),
+            Bound::Included(key) => Some(key),
+            Bound::Excluded(key) => key.checked_sub(1),
             Bound::Unbounded => Some(u64::MAX),
         };
         first
@@ -54,16 +48,16 @@ impl Span {
             .map_or(Span::NONE, |(first, last)| Span { first, last })
     }
 
-    fn is_empty(self) -> bool {
+    pub fn is_empty(self) -> bool {
         self.first > self.last
     }
 
-    fn after(self, key: u64) -> Span {
+    pub fn after(self, key: u64) -> Span {
         key.checked_add(1)
             .map_or(Span::NONE, |first| Span { first, ..self })
     }
 
-    fn before(self, key: u64) -> Span {
+    pub fn before(self, key: u64) -> Span {
         key.checked_sub(1)
             .map_or(Span::NONE, |last| Span { last, ..self })
     }
@@ -72,7 +66,7 @@ impl Span {
 impl<M: Memory, const WORDS: usize, H: Represent> Tree<M, WORDS, Values<H>> {
     /// Gives `take` the records of `span` in the leaf that covers `key`, by way of `entries`.
     /// Returns that leaf's fences.
-    fn copy_leaf(
+    pub(super) fn copy_leaf(
         &self,
         key: u64,
         span: Span,
@@ -163,6 +157,33 @@ impl<M: Memory, const WORDS: usize, H: Represent> Tree<M, WORDS, Values<H>> {
         seen
     }
 
+    /// As [`scan`](Self::scan), of a span from its end on.
+    pub(super) fn scan_back(
+        &self,
+        mut span: Span,
+        limit: usize,
+        mut visit: impl FnMut(u64, Loan<'_>) -> ControlFlow<()>,
+    ) -> usize {
+        let guard = self.store.pin();
+        let (mut records, mut seen) = (Vec::with_capacity(Self::CAPACITY), 0);
+        while seen < limit && !span.is_empty() {
+            let (lower, _) = self.retry(|| {
+                let leaf = self.leaf(span.last, &guard);
+                let fences = self.copy(&leaf, span, usize::MAX, &mut records)?;
+                self.note(*leaf, Access::Reuse, &guard);
+                Ok(fences)
+            });
+            for &(key, value) in records.iter().rev().take(limit - seen) {
+                seen += 1;
+                if visit(key, value).is_break() {
+                    return seen;
+                }
+            }
+            span = span.before(lower);
+        }
+        seen
+    }
+
     /// Copies the leaf that covers `span.first`, through its parent where that is still the same.
     fn next_leaf<'g>(
         &'g self,
@@ -215,7 +236,7 @@ impl<M: Memory, const WORDS: usize, H: Represent> Tree<M, WORDS, Values<H>> {
 
     /// Has the memory fetch the leaf that covers `key`, and the next one, yielding at each node on
     /// the way.
-    async fn approach(&self, key: u64) {
+    pub(super) async fn approach(&self, key: u64) {
         let guard = self.store.domain().owned_guard();
         let mut descent = Descent::<_, _, _, LeafLater, _>::new(self, key, &guard, self.search);
         let (leaf, _) = Yielding(&mut descent).await;
@@ -225,103 +246,3 @@ impl<M: Memory, const WORDS: usize, H: Represent> Tree<M, WORDS, Values<H>> {
         yield_now().await;
     }
 }
-
-/// An iterator over the records of a range, from both ends. See
-/// [`BTree::range`](super::BTree::range).
-pub struct Range<K, V: Value, M: Memory, const WORDS: usize> {
-    tree: Shared<Tree<M, WORDS, Values<V::Representation>>>,
-    /// Records copied ahead of the front.
-    front: VecDeque<(u64, V)>,
-    /// Records copied behind the back.
-    back: VecDeque<(u64, V)>,
-    /// The keys in between, not read yet.
-    unread: Span,
-    /// Where a leaf is copied to.
-    leaf: Vec<Record<'static>>,
-    typed: PhantomData<fn() -> K>,
-}
-
-impl<K: WordKey, V: Value, M: Memory, const WORDS: usize> Range<K, V, M, WORDS> {
-    pub(super) fn new(tree: Shared<Tree<M, WORDS, Values<V::Representation>>>, span: Span) -> Self {
-        let (front, back) = (VecDeque::new(), VecDeque::new());
-        Range {
-            tree,
-            front,
-            back,
-            unread: span,
-            leaf: Vec::new(),
-            typed: PhantomData,
-        }
-    }
-
-    /// Skips records from the front, up to the first with a key that is not less than `key`.
-    /// Skipped leaves are not visited.
-    ///
-    /// ```
-    /// let map: timberline::BTree<u64, u64> = (0..1_000).map(|key| (key, key)).collect();
-    /// let mut range = map.range(..);
-    /// range.seek(&500);
-    /// assert_eq!(range.next(), Some((500, 500)));
-    /// ```
-    pub fn seek(&mut self, key: &K) {
-        let key = key.to_word();
-        for copied in [&mut self.front, &mut self.back] {
-            while copied.front().is_some_and(|(first, _)| *first < key) {
-                copied.pop_front();
-            }
-        }
-        self.unread.first = self.unread.first.max(key);
-    }
-
-    fn typed((key, value): (u64, V)) -> (K, V) {
-        (K::from_word(key), value)
-    }
-}
-
-impl<K: WordKey, V: Value, M: Memory, const WORDS: usize> Iterator for Range<K, V, M, WORDS> {
-    type Item = (K, V);
-
-    fn next(&mut self) -> Option<(K, V)> {
-        while self.front.is_empty() && !self.unread.is_empty() {
-            let take = |key, value: Loan<'_>| {
-                let value = owned(self.tree.memory(), value);
-                self.front.push_back((key, value));
-            };
-            let (_, upper) =
-                self.tree
-                    .copy_leaf(self.unread.first, self.unread, &mut self.leaf, take);
-            self.unread = self.unread.after(upper);
-        }
-        let next = self.front.pop_front().or_else(|| self.back.pop_front());
-        next.map(Self::typed)
-    }
-}
-
-impl<K: WordKey, V: Value, M: Memory, const WORDS: usize> Approach for Range<K, V, M, WORDS> {
-    async fn approach(&self) {
-        if self.front.is_empty() && !self.unread.is_empty() {
-            self.tree.approach(self.unread.first).await;
-        }
-    }
-}
-
-impl<K: WordKey, V: Value, M: Memory, const WORDS: usize> DoubleEndedIterator
-    for Range<K, V, M, WORDS>
-{
-    fn next_back(&mut self) -> Option<(K, V)> {
-        while self.back.is_empty() && !self.unread.is_empty() {
-            let take = |key, value: Loan<'_>| {
-                let value = owned(self.tree.memory(), value);
-                self.back.push_back((key, value));
-            };
-            let (lower, _) =
-                self.tree
-                    .copy_leaf(self.unread.last, self.unread, &mut self.leaf, take);
-            self.unread = self.unread.before(lower);
-        }
-        let next = self.back.pop_back().or_else(|| self.front.pop_back());
-        next.map(Self::typed)
-    }
-}
-
-impl<K: WordKey, V: Value, M: Memory, const WORDS: usize> FusedIterator for Range<K, V, M, WORDS> {}

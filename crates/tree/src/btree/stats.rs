@@ -146,7 +146,8 @@ impl<M: Memory, const WORDS: usize, P: Payload> Tree<M, WORDS, P> {
 }
 
 impl Stats {
-    fn count(&mut self, level: usize, is_leaf: bool, fast: bool) {
+    /// Counts a node.
+    pub(crate) fn count(&mut self, level: usize, is_leaf: bool, fast: bool) {
         let level = level.min(usize::from(u8::MAX) - 1);
         if self.levels.len() <= level {
             self.levels.resize(level + 1, LevelFill::default());

@@ -6,7 +6,7 @@
 //! | `composite.rs` | keys of several parts: tuples, `Option`, your structs |
 //! | `fixed.rs` | keys of a fixed length: integers, `char`, `bool`, addresses, arrays |
 //! | `range.rs` | ranges of keys, as methods take them |
-//! | `word.rs` | keys that fit a word, for `BTree` |
+//! | `word.rs` | keys that fit a word |
 
 mod bytes;
 mod composite;
@@ -16,13 +16,14 @@ mod word;
 
 pub use composite::{Composite, Parts};
 pub use range::KeyRange;
-pub use word::WordKey;
+pub(crate) use word::{bytes_of_word, fits, from_word, to_word};
 
-/// A key of an [`Art`](crate::Art) or a [`Masstree`](crate::Masstree): a type with an encoding as
-/// bytes that preserves the order. `a < b` exactly if `a.to_bytes() < b.to_bytes()`, compared byte
-/// by byte, where the beginning of a string sorts before the string.
+/// A key of a map: a type with an encoding as bytes that preserves the order. `a < b` exactly if
+/// `a.to_bytes() < b.to_bytes()`, compared byte by byte, where the beginning of a string sorts
+/// before the string.
 ///
-/// A [`BTree`](crate::BTree) takes those that fit eight bytes: [`WordKey`].
+/// A [`BTree`](crate::BTree) has nodes of words for keys of a fixed length of up to eight bytes,
+/// and nodes of byte strings for all others.
 ///
 /// | keys | bytes |
 /// |---|---|

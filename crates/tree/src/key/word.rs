@@ -1,113 +1,45 @@
-//! Keys of up to eight bytes, for the maps with nodes of words.
-
-use std::net::Ipv4Addr;
+//! Keys that fit a word: those of a fixed length of up to eight bytes. A [`BTree`](crate::BTree)
+//! keeps them as words, and all others as byte strings.
 
 use super::Key;
 
-/// A key of up to eight bytes, which a [`BTree`](crate::BTree) keeps as a word: integers of up to
-/// 64 bits, `char`, `bool`, `Ipv4Addr`, arrays, tuples, and options of these that are no longer.
-///
-/// A [`Key`] of a fixed length of up to eight bytes is made one by an empty `impl`. If it is
-/// longer, a use of it does not compile:
-///
-/// ```
-/// # use timberline::{Key, WordKey};
-/// assert!((1u16, 2u32).to_word() < (1u16, 3u32).to_word());
-/// ```
-///
-/// ```compile_fail,E0080
-/// # use timberline::{Key, WordKey};
-/// (1u64, 2u8).to_word();
-/// ```
-///
-/// Nor does a map of keys that are none:
-///
-/// ```compile_fail,E0277
-/// timberline::BTree::<String, u64>::new(); // `String` is no key of a `BTree`, …
-/// ```
-#[diagnostic::on_unimplemented(
-    message = "`{Self}` is no key of a `BTree`, whose keys have up to eight bytes",
-    note = "`Art` and `Masstree` take strings, 128-bit integers, and every other `Key`",
-    note = "if `{Self}` is a `Key` of up to eight bytes, `impl WordKey for {Self} {{}}` makes it one"
-)]
-pub trait WordKey: Key<Borrowed = Self, Owned = Self> + Copy {
-    /// The key as a word; `a < b` exactly if `a.to_word() < b.to_word()`.
-    #[inline]
-    fn to_word(self) -> u64 {
-        const { assert!(fits::<Self>(), "a key of a BTree has up to eight bytes") };
-        let bytes = self.to_bytes();
-        let mut word = [0; 8];
-        word[8 - bytes.as_ref().len()..].copy_from_slice(bytes.as_ref());
-        u64::from_be_bytes(word)
-    }
-
-    /// The key that `word` was made from.
-    #[inline]
-    fn from_word(word: u64) -> Self {
-        const { assert!(fits::<Self>(), "a key of a BTree has up to eight bytes") };
-        let len = Self::LEN.unwrap_or(8);
-        Self::from_bytes(&word.to_be_bytes()[8 - len..])
-    }
+/// Whether keys of this length ([`Key::LEN`]) fit a word.
+pub const fn fits(len: Option<usize>) -> bool {
+    matches!(len, Some(..=8))
 }
 
-/// Whether keys fit a word.
-const fn fits<K: Key>() -> bool {
-    matches!(K::LEN, Some(..=8))
+/// A key that fits as a word; `a < b` exactly if `to_word(a) < to_word(b)`.
+#[inline(always)]
+pub fn to_word<K: Key + ?Sized>(key: &K) -> u64 {
+    let bytes = key.to_bytes();
+    let mut word = [0; 8];
+    word[8 - bytes.as_ref().len()..].copy_from_slice(bytes.as_ref());
+    u64::from_be_bytes(word)
 }
 
-macro_rules! unsigned {
-    ($($int:ty),*) => {$(
-        impl WordKey for $int {
-            #[inline(always)]
-            fn to_word(self) -> u64 {
-                self as u64
-            }
-            #[inline(always)]
-            fn from_word(word: u64) -> Self {
-                word as $int
-            }
-        }
-    )*};
+/// The bytes of a key in its word.
+#[inline(always)]
+pub fn bytes_of_word<K: Key + ?Sized>(word: &[u8; 8]) -> &[u8] {
+    &word[8 - K::LEN.unwrap_or(8)..]
 }
 
-macro_rules! signed {
-    ($($int:ty),*) => {$(
-        impl WordKey for $int {
-            // Flipping the sign bit sorts negative numbers first.
-            #[inline(always)]
-            fn to_word(self) -> u64 {
-                (self as i64 as u64) ^ (1 << 63)
-            }
-            #[inline(always)]
-            fn from_word(word: u64) -> Self {
-                (word ^ (1 << 63)) as $int
-            }
-        }
-    )*};
+/// The key that `word` was made from.
+#[inline(always)]
+pub fn from_word<K: Key + ?Sized>(word: u64) -> K::Owned {
+    K::from_bytes(bytes_of_word::<K>(&word.to_be_bytes()))
 }
-
-unsigned!(u8, u16, u32, u64, usize);
-signed!(i8, i16, i32, i64, isize);
-
-impl WordKey for bool {}
-impl WordKey for char {}
-impl WordKey for Ipv4Addr {}
-impl<const N: usize> WordKey for [u8; N] {}
-impl<K: WordKey> WordKey for Option<K> {}
-impl<A: WordKey, B: WordKey> WordKey for (A, B) {}
-impl<A: WordKey, B: WordKey, C: WordKey> WordKey for (A, B, C) {}
-impl<A: WordKey, B: WordKey, C: WordKey, D: WordKey> WordKey for (A, B, C, D) {}
 
 #[cfg(test)]
 mod tests {
     use super::*;
 
-    fn keeps_order<K: WordKey + Ord + std::fmt::Debug>(sorted: &[K]) {
+    fn keeps_order<K: Key<Owned = K> + Ord + std::fmt::Debug>(sorted: &[K]) {
+        assert!(fits(K::LEN));
         for pair in sorted.windows(2) {
-            assert!(pair[0].to_word() < pair[1].to_word(), "{pair:?}");
+            assert!(to_word(&pair[0]) < to_word(&pair[1]), "{pair:?}");
         }
-        for &key in sorted {
-            assert_eq!(K::from_word(key.to_word()), key);
+        for key in sorted {
+            assert_eq!(&from_word::<K>(to_word(key)), key);
         }
     }
 
@@ -127,5 +59,11 @@ mod tests {
             (0, 'a', true, 0),
             (1, 'A', false, 9),
         ]);
+    }
+
+    #[test]
+    fn what_is_longer_or_of_no_fixed_length_fits_none() {
+        assert!(fits(<[u8; 8]>::LEN) && fits(<[u8; 0]>::LEN));
+        assert!(!fits(<[u8; 9]>::LEN) && !fits(u128::LEN) && !fits(str::LEN));
     }
 }

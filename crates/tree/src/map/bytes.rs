@@ -11,26 +11,25 @@ use crate::error::Refused;
 use crate::range::{Ordered, Records, Way};
 use crate::store::Store;
 use crate::traverse::DEPTH;
-use crate::value::{Change, Loan, lend};
+use crate::value::{Change, Loan, Represent, lend};
 use crate::{Key, MAX_KEY, Stats, Value};
 
-/// A tree from byte strings to words, of values that are stored as `H` says. See [`Core`] for its
-/// methods.
-pub trait ByteTree<H>: Ordered + Placed + Sized {
+/// A tree from byte strings to words. See [`Core`] for its methods.
+pub trait ByteTree: Ordered + Placed + Sized {
     const NAME: &'static str;
 
     fn store(&self) -> &Store<Self::Memory>;
 
     fn get<R>(&self, key: impl AsRef<[u8]>, out: impl FnOnce(Loan<'_>) -> R) -> Option<R>;
 
-    fn get_each<B: AsRef<[u8]>>(
+    fn get_each<H: Represent, B: AsRef<[u8]>>(
         &self,
         keys: impl Iterator<Item = B>,
         depth: usize,
         found: impl FnMut(usize, Option<Loan<'_>>),
     );
 
-    fn get_async<R>(
+    fn get_async<H: Represent, R>(
         &self,
         key: &[u8],
         out: impl FnOnce(Loan<'_>) -> R,
@@ -65,7 +64,10 @@ pub trait ByteTree<H>: Ordered + Placed + Sized {
     fn stats(&self) -> Stats;
 }
 
-impl<T: ByteTree<V::Representation>, K: Key + ?Sized, V: Value> Core<K, V> for T {
+/// A tree of values that are stored as `H` says.
+pub trait Stores<H>: ByteTree {}
+
+impl<T: Stores<V::Representation>, K: Key + ?Sized, V: Value> Core<K, V> for T {
     const NAME: &'static str = T::NAME;
     type Memory = <T as Ordered>::Memory;
     type Range = Records<K, V, T>;
@@ -91,7 +93,7 @@ impl<T: ByteTree<V::Representation>, K: Key + ?Sized, V: Value> Core<K, V> for T
         found: impl FnMut(usize, Option<Loan<'_>>),
     ) {
         let keys = keys.iter().map(|key| key.borrow().to_bytes());
-        ByteTree::get_each(self, keys, depth, found);
+        ByteTree::get_each::<V::Representation, _>(self, keys, depth, found);
     }
 
     /// Lookups read almost all of what inserts do. The emulator has no cache, so it would charge
@@ -108,7 +110,7 @@ impl<T: ByteTree<V::Representation>, K: Key + ?Sized, V: Value> Core<K, V> for T
         out: impl FnOnce(Loan<'_>) -> R,
     ) -> Option<R> {
         let key = key.to_bytes();
-        ByteTree::get_async(self, key.as_ref(), out).await
+        ByteTree::get_async::<V::Representation, _>(self, key.as_ref(), out).await
     }
 
     #[inline(always)]
@@ -179,8 +181,8 @@ impl<T: ByteTree<V::Representation>, K: Key + ?Sized, V: Value> Core<K, V> for T
     }
 }
 
-/// Maps over byte strings.
-impl<T: ByteTree<V::Representation>, K: Key + ?Sized, V: Value> Map<T, K, V> {
+/// Keys as bytes.
+impl<T: Ordered + Core<K, V>, K: Key + ?Sized, V: Value> Map<T, K, V> {
     /// The records whose keys begin with the bytes of `prefix`, in order, from either end.
     ///
     /// ```
@@ -219,12 +221,12 @@ impl<T: ByteTree<V::Representation>, K: Key + ?Sized, V: Value> Map<T, K, V> {
         self.tree.walk(Way::Forward, from, limit, typed)
     }
 
-    /// As [`scan_bytes`](Self::scan_bytes), with the values alone: in a `Masstree`, no key is put
-    /// together.
+    /// As [`scan_bytes`](Self::scan_bytes), with the values alone: in a `BTree` and a `Masstree`,
+    /// no key is put together.
     ///
     /// ```
     /// use std::ops::ControlFlow;
-    /// let map: timberline::Masstree<str, u64> = [("pea", 1), ("pear", 2), ("plum", 3)].into();
+    /// let map: timberline::BTree<str, u64> = [("pea", 1), ("pear", 2), ("plum", 3)].into();
     /// let mut sum = 0;
     /// map.scan_values("pear", 10, |value| {
     ///     sum += value;

@@ -8,7 +8,7 @@ use timberline_tier::{Memory, Native};
 
 use super::builder::Builder;
 use super::{Map, Shared};
-use crate::{Art, BTree, Error, Key, Masstree, Value, WordKey};
+use crate::{Art, BTree, Error, Key, Masstree, Value};
 
 /// A tree that can be made, for keys `K` and values `V`.
 pub trait Make<K: ?Sized, V>: Placed + Sized + 'static {
@@ -92,7 +92,7 @@ constructors! {
     /// assert_eq!(map.get(&7), Some(49));
     /// # Ok::<(), timberline::Error>(())
     /// ```
-    BTree [WordKey] <K, V: Value>
+    BTree [Key] <K: ?Sized, V: Value>
 }
 
 constructors! {

@@ -34,7 +34,7 @@ use std::marker::PhantomData;
 use std::ops::{Bound, ControlFlow};
 
 pub use self::builder::{Builder, Placing};
-pub use self::bytes::{ByteTree, after_all_with};
+pub use self::bytes::{ByteTree, Stores, after_all_with};
 pub use self::core::Core;
 pub use self::entry::Entry;
 pub use self::make::Make;

@@ -8,7 +8,7 @@ use timberline_tier::{Memory, Native};
 
 use super::{NODE, Tree};
 use crate::error::Refused;
-use crate::map::{ByteTree, Make, Map};
+use crate::map::{ByteTree, Make, Map, Stores};
 use crate::range::Way;
 use crate::store::Store;
 use crate::value::{Change, Loan, Represent};
@@ -50,7 +50,9 @@ impl<M: Memory, const WORDS: usize, H: Represent, K: ?Sized, V> Make<K, V> for T
     }
 }
 
-impl<M: Memory, const WORDS: usize, H: Represent> ByteTree<H> for Tree<M, WORDS, H> {
+impl<M: Memory, const WORDS: usize, H: Represent> Stores<H> for Tree<M, WORDS, H> {}
+
+impl<M: Memory, const WORDS: usize, H: Represent> ByteTree for Tree<M, WORDS, H> {
     const NAME: &'static str = "Masstree";
 
     #[inline(always)]
@@ -63,7 +65,7 @@ impl<M: Memory, const WORDS: usize, H: Represent> ByteTree<H> for Tree<M, WORDS,
         self.get(key.as_ref(), out)
     }
 
-    fn get_each<B: AsRef<[u8]>>(
+    fn get_each<S: Represent, B: AsRef<[u8]>>(
         &self,
         mut keys: impl Iterator<Item = B>,
         depth: usize,
@@ -83,7 +85,11 @@ impl<M: Memory, const WORDS: usize, H: Represent> ByteTree<H> for Tree<M, WORDS,
         }
     }
 
-    async fn get_async<R>(&self, key: &[u8], out: impl FnOnce(Loan<'_>) -> R) -> Option<R> {
+    async fn get_async<S: Represent, R>(
+        &self,
+        key: &[u8],
+        out: impl FnOnce(Loan<'_>) -> R,
+    ) -> Option<R> {
         self.get_async(key, out).await
     }
 

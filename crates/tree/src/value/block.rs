@@ -49,8 +49,9 @@ impl ValueBlock {
         Self::of_word(value.word())
     }
 
+    /// The block of a word, if it is that of one.
     #[inline(always)]
-    fn of_word(word: u64) -> Option<ValueBlock> {
+    pub fn of_word(word: u64) -> Option<ValueBlock> {
         let len = (word & ((1 << LENGTH) - 1)) as usize;
         let address = (word >> LENGTH << ALIGNED) as usize;
         (len > 0).then_some(ValueBlock { address, len })
@@ -63,6 +64,11 @@ impl ValueBlock {
 
     pub fn address(self) -> usize {
         self.address
+    }
+
+    /// Bytes of the string.
+    pub fn len(self) -> usize {
+        self.len
     }
 
     /// Bytes of its slot.

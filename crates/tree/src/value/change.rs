@@ -104,7 +104,7 @@ impl<M: Memory, F: FnMut(Option<Loan<'_>>, &mut dyn FnMut(&[u8]))> Change for In
         self.forget();
         let (store, mut made) = (self.store, Ok(None));
         (self.make)(loan, &mut |bytes| {
-            made = write(store, tier, bytes).map(Some);
+            made = write_block(store, tier, bytes).map(Some);
         });
         let after = made?;
         self.ready = Some(Ready {
@@ -135,7 +135,7 @@ pub(super) fn check(bytes: &[u8]) -> Result<(), Refused> {
 }
 
 /// Makes a block in this tier, or the next slower one that has room.
-fn write<'s>(
+pub(crate) fn write_block<'s>(
     store: &'s Store<impl Memory>,
     tier: TierId,
     bytes: &[u8],

@@ -28,8 +28,8 @@ mod loan;
 mod postcard;
 mod representation;
 
-pub(crate) use block::ValueBlock;
-pub(crate) use change::Change;
+pub(crate) use block::{NewBlock, ValueBlock};
+pub(crate) use change::{Change, write_block};
 pub(crate) use copy::ValueCopy;
 pub use counted::Counted;
 pub(crate) use fetched::{fetch, fetch_each};

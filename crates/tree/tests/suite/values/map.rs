@@ -130,7 +130,8 @@ macro_rules! value_map {
                 self.get_with($by, read)
             }
             fn get_many(&self, keys: &[u64], values: &mut [Option<Vec<u8>>]) {
-                self.get_many(keys, values);
+                let keys: Vec<_> = keys.iter().map(|&$key| ToOwned::to_owned($by)).collect();
+                self.get_many(&keys, values);
             }
             fn range(&self, $bounds: Bounds) -> impl DoubleEndedIterator<Item = (u64, Vec<u8>)> {
                 self.range($within)
@@ -159,7 +160,8 @@ macro_rules! value_map {
                 &self,
                 sorted: impl IntoIterator<Item = (u64, Vec<u8>)>,
             ) -> Result<usize, Error> {
-                self.bulk_load(sorted)
+                let owned = |($key, value)| (ToOwned::to_owned($by), value);
+                self.bulk_load(sorted.into_iter().map(owned))
             }
         }
     };

@@ -1,0 +1,328 @@
+//! Searches in a page, and reading its keys.
+//!
+//! A key may be in a block, which `open` leads to: without a lock, it validates the page first.
+
+use std::cmp::Ordering;
+
+use timberline_sync::Restart;
+
+use super::text::{head, print, word_at};
+use super::{HEAD, LONG, Page, Shape};
+
+/// A key that is searched for.
+#[derive(Clone, Copy, Debug)]
+pub struct Sought<'k> {
+    pub bytes: &'k [u8],
+    pub(super) print: u8,
+}
+
+impl<'k> Sought<'k> {
+    #[inline(always)]
+    pub fn new(bytes: &'k [u8]) -> Self {
+        let print = print(bytes);
+        Sought { bytes, print }
+    }
+}
+
+/// The leaf that a descent looks for.
+#[derive(Clone, Copy, Debug)]
+pub enum Aim<'k> {
+    /// That which covers a key.
+    At(&'k [u8]),
+    /// That which covers the keys just below one, which is not the least.
+    Below(&'k [u8]),
+    Last,
+}
+
+const EACH: u64 = 0x0101_0101_0101_0101;
+
+/// A bit in the highest place of each byte of `word` that is zero, and maybe of some above one.
+#[inline(always)]
+fn zeros(word: u64) -> u64 {
+    word.wrapping_sub(EACH) & !word & (EACH << 7)
+}
+
+impl<const WORDS: usize> Page<WORDS> {
+    /// The first byte of an entry or fence in the heap.
+    #[inline(always)]
+    pub(super) fn tag(&self, at: usize) -> u8 {
+        (self.word(at / 8) >> (at % 8 * 8)) as u8
+    }
+
+    /// The word behind the first byte.
+    #[inline(always)]
+    pub(super) fn long_word(&self, at: usize) -> u64 {
+        self.eight(at + 1)
+    }
+
+    /// The word of the block that holds the key of an entry; 0 if the page has it.
+    pub(super) fn block_of(&self, index: usize) -> u64 {
+        let at = self.offset(self.shape().cap, index);
+        match self.tag(at) {
+            LONG => self.long_word(at),
+            _ => 0,
+        }
+    }
+
+    /// Compares the bytes in the page from `at` on, `len` of them, with those of a key from `from`
+    /// on.
+    #[inline(always)]
+    fn compare_bytes(&self, at: usize, len: usize, key: &[u8], from: usize) -> Ordering {
+        let theirs = key.len().saturating_sub(from);
+        let both = len.min(theirs);
+        let mut done = 0;
+        while done < both {
+            let mask = match both - done {
+                8.. => !0,
+                left => !(!0 >> (8 * left)),
+            };
+            let mine = self.eight(at + done).swap_bytes() & mask;
+            let other = word_at(key, from + done) & mask;
+            if mine != other {
+                return mine.cmp(&other);
+            }
+            done += 8;
+        }
+        len.cmp(&theirs)
+    }
+
+    /// Compares the key of an entry with one that has the page's prefix and the entry's head.
+    #[inline(always)]
+    fn compare_rest<'g>(
+        &self,
+        shape: Shape,
+        index: usize,
+        key: &[u8],
+        prefix: usize,
+        open: &impl Fn(u64) -> Result<&'g [u8], Restart>,
+    ) -> Result<Ordering, Restart> {
+        let at = self.offset(shape.cap, index);
+        let tag = self.tag(at);
+        if tag == LONG {
+            return Ok(open(self.long_word(at))?.cmp(key));
+        }
+        let (mine, theirs) = (usize::from(tag), key.len().saturating_sub(prefix));
+        // With equal heads, one that ends in its head is the beginning of the other.
+        if mine <= HEAD || theirs <= HEAD {
+            return Ok(mine.cmp(&theirs));
+        }
+        Ok(self.compare_bytes(at + 1, mine - HEAD, key, prefix + HEAD))
+    }
+
+    /// The index of a record's key.
+    #[inline(always)]
+    pub(super) fn find<'g>(
+        &self,
+        key: Sought<'_>,
+        open: impl Fn(u64) -> Result<&'g [u8], Restart>,
+    ) -> Result<Option<usize>, Restart> {
+        let (shape, prefix) = (self.shape(), self.fences().prefix);
+        let wanted = u64::from(key.print) * EACH;
+        let head = head(key.bytes, prefix);
+        for group in 0..shape.count.div_ceil(8) {
+            let mut equal = zeros(self.word(group) ^ wanted);
+            while equal != 0 {
+                let index = 8 * group + equal.trailing_zeros() as usize / 8;
+                equal &= equal - 1;
+                if index < shape.count
+                    && self.head(shape.cap, index) == head
+                    && self
+                        .compare_rest(shape, index, key.bytes, prefix, &open)?
+                        .is_eq()
+                {
+                    return Ok(Some(index));
+                }
+            }
+        }
+        Ok(None)
+    }
+
+    /// The index of the first record whose print is the key's: likely the key's own.
+    #[inline(always)]
+    pub fn seems_at(&self, key: Sought<'_>) -> Option<usize> {
+        let count = self.shape().count;
+        let wanted = u64::from(key.print) * EACH;
+        let first = (0..count.div_ceil(8)).find_map(|group| {
+            let equal = zeros(self.word(group) ^ wanted);
+            (equal != 0).then(|| 8 * group + equal.trailing_zeros() as usize / 8)
+        });
+        first.filter(|&index| index < count)
+    }
+
+    /// The number of heads below this one.
+    #[inline(always)]
+    fn heads_below(&self, shape: Shape, head: u32) -> usize {
+        let Shape { count, cap, .. } = shape;
+        let (mut base, mut left) = (0, count);
+        while left > 1 {
+            let half = left / 2;
+            let below = self.head(cap, base + half - 1) < head;
+            base += if below { half } else { 0 };
+            left -= half;
+        }
+        base + usize::from(left == 1 && self.head(cap, base) < head)
+    }
+
+    /// The index of a key, or the one at which it would be inserted.
+    #[inline(always)]
+    pub(super) fn rank<'g>(
+        &self,
+        key: &[u8],
+        open: impl Fn(u64) -> Result<&'g [u8], Restart>,
+    ) -> Result<Result<usize, usize>, Restart> {
+        let (shape, prefix) = (self.shape(), self.fences().prefix);
+        let head = head(key, prefix);
+        let mut low = self.heads_below(shape, head);
+        if low == shape.count || self.head(shape.cap, low) != head {
+            return Ok(Err(low));
+        }
+        let mut high = match head.checked_add(1) {
+            Some(next) => self.heads_below(shape, next).max(low),
+            None => shape.count,
+        };
+        while low < high {
+            let middle = (low + high) / 2;
+            match self.compare_rest(shape, middle, key, prefix, &open)? {
+                Ordering::Less => low = middle + 1,
+                Ordering::Equal => return Ok(Ok(middle)),
+                Ordering::Greater => high = middle,
+            }
+        }
+        Ok(Err(low))
+    }
+
+    /// The index of a record's key, or the one at which it would be inserted.
+    #[inline(always)]
+    pub(super) fn seek<'g>(
+        &self,
+        key: Sought<'_>,
+        open: impl Fn(u64) -> Result<&'g [u8], Restart>,
+    ) -> Result<Result<usize, usize>, Restart> {
+        match self.find(key, &open)? {
+            Some(index) => Ok(Ok(index)),
+            None => self.rank(key.bytes, open),
+        }
+    }
+
+    /// The index of the child that an aim leads to.
+    #[inline(always)]
+    pub(super) fn child_for<'g>(
+        &self,
+        aim: Aim<'_>,
+        open: impl Fn(u64) -> Result<&'g [u8], Restart>,
+    ) -> Result<usize, Restart> {
+        let index = match aim {
+            Aim::At(key) => match self.rank(key, open)? {
+                Ok(index) => return Ok(index),
+                Err(index) => index,
+            },
+            Aim::Below(key) => match self.rank(key, open)? {
+                Ok(index) | Err(index) => index,
+            },
+            Aim::Last => self.count(),
+        };
+        Ok(index.saturating_sub(1))
+    }
+
+    /// Appends bytes from the page.
+    #[inline(always)]
+    pub(super) fn push_bytes(&self, at: usize, len: usize, to: &mut Vec<u8>) {
+        let end = to.len() + len;
+        let mut done = 0;
+        while done < len {
+            to.extend_from_slice(&self.eight(at + done).to_le_bytes());
+            done += 8;
+        }
+        to.truncate(end);
+    }
+
+    /// Appends the key of an entry without the prefix. Returns the word of the block that has the
+    /// whole key instead, if the page has not; then nothing is appended.
+    #[inline(always)]
+    pub(super) fn push_rest(&self, index: usize, to: &mut Vec<u8>) -> u64 {
+        let cap = self.shape().cap;
+        let at = self.offset(cap, index);
+        let tag = self.tag(at);
+        if tag == LONG {
+            return self.long_word(at);
+        }
+        let (len, end) = (usize::from(tag), to.len() + usize::from(tag));
+        to.extend_from_slice(&self.head(cap, index).to_be_bytes());
+        match len.checked_sub(HEAD) {
+            Some(rest) => self.push_bytes(at + 1, rest, to),
+            None => to.truncate(end),
+        }
+        0
+    }
+
+    /// Appends up to `most` bytes of the fence at an offset.
+    pub(super) fn push_fence<'g>(
+        &self,
+        at: usize,
+        most: usize,
+        to: &mut Vec<u8>,
+        open: impl Fn(u64) -> Result<&'g [u8], Restart>,
+    ) -> Result<(), Restart> {
+        if at == 0 {
+            return Ok(());
+        }
+        match self.tag(at) {
+            LONG => {
+                let fence = open(self.long_word(at))?;
+                to.extend_from_slice(&fence[..most.min(fence.len())]);
+            }
+            len => self.push_bytes(at + 1, most.min(len.into()), to),
+        }
+        Ok(())
+    }
+
+    /// Replaces `to` by the lower fence.
+    pub(super) fn lower<'g>(
+        &self,
+        to: &mut Vec<u8>,
+        open: impl Fn(u64) -> Result<&'g [u8], Restart>,
+    ) -> Result<(), Restart> {
+        to.clear();
+        self.push_fence(self.fences().lower, usize::MAX, to, open)
+    }
+
+    /// Replaces `to` by the upper fence. Returns whether there is one.
+    pub(super) fn upper<'g>(
+        &self,
+        to: &mut Vec<u8>,
+        open: impl Fn(u64) -> Result<&'g [u8], Restart>,
+    ) -> Result<bool, Restart> {
+        to.clear();
+        let at = self.fences().upper;
+        self.push_fence(at, usize::MAX, to, open)?;
+        Ok(at != 0)
+    }
+
+    /// Replaces `to` by the key of an entry.
+    pub(super) fn key<'g>(
+        &self,
+        index: usize,
+        to: &mut Vec<u8>,
+        open: impl Fn(u64) -> Result<&'g [u8], Restart>,
+    ) -> Result<(), Restart> {
+        to.clear();
+        let fences = self.fences();
+        self.push_fence(fences.lower, fences.prefix, to, &open)?;
+        let block = self.push_rest(index, to);
+        if block != 0 {
+            to.clear();
+            to.extend_from_slice(open(block)?);
+        }
+        Ok(())
+    }
+
+    /// The length of an entry's key without the prefix.
+    #[inline(always)]
+    pub(super) fn rest_len(&self, index: usize) -> usize {
+        let at = self.offset(self.shape().cap, index);
+        match self.tag(at) {
+            LONG => super::long::len(self.long_word(at)).saturating_sub(self.fences().prefix),
+            len => len.into(),
+        }
+    }
+}
