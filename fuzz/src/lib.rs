@@ -9,6 +9,11 @@ pub mod art_of_bytes;
 pub mod art_of_strings;
 #[path = "../../crates/tree/tests/suite/art_of_words.rs"]
 pub mod art_of_words;
+#[allow(dead_code)]
+#[path = "../../crates/tree/tests/suite/btree_of_bytes.rs"]
+pub mod btree_of_bytes;
+#[path = "../../crates/tree/tests/suite/btree_of_long_bytes.rs"]
+pub mod btree_of_long_bytes;
 #[path = "../../crates/tree/tests/suite/btree_of_strings.rs"]
 pub mod btree_of_strings;
 #[path = "../../crates/tree/tests/suite/btree_of_words.rs"]

@@ -133,6 +133,7 @@ macro_rules! ours {
 }
 
 ours!(BTree<u64>, scan(_key));
+ours!(BTree<[u8]>, scan_values());
 ours!(Art<u64>, scan_values());
 ours!(Art<[u8]>, scan_values());
 ours!(Masstree<u64>, scan_values());

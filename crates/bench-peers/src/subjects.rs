@@ -68,10 +68,11 @@ type Boxed = Box<[u8]>;
 #[rustfmt::skip]
 pub const ROWS: &[Row] = &[
     row!(Floor "empty" "", words: Empty, strings: Empty),
-    row!(Ours "btree" "", words: BTree<u64, u64>),
+    row!(Ours "btree" "", words: BTree<u64, u64>, strings: BTree<[u8], u64>),
     row!(Ours "art" "", words: Art<u64, u64>, strings: Art<[u8], u64>),
     row!(Ours "masstree-ours" "", words: Masstree<u64, u64>, strings: Masstree<[u8], u64>),
-    row!(Tiers "btree-tiers" "", words: InTiers<BTree<u64, u64>>),
+    row!(Tiers "btree-tiers" "",
+        words: InTiers<BTree<u64, u64>>, strings: InTiers<BTree<[u8], u64>>),
     row!(Tiers "art-tiers" "",
         words: InTiers<Art<u64, u64>>, strings: InTiers<Art<[u8], u64>>),
     row!(Tiers "masstree-tiers" "",

@@ -9,11 +9,11 @@ use std::process::ExitCode;
 use std::time::Instant;
 
 use timberline_bench::workload::{Lines, Rng, load_order};
-use timberline_tree::{Art, Masstree};
+use timberline_tree::{Art, BTree, Masstree};
 
 /// Records of a scan.
 const SCANNED: usize = 50;
-const USAGE: &str = "usage: strings <art|masstree> <FILE|uuid4> <records> \
+const USAGE: &str = "usage: strings <art|btree|masstree> <FILE|uuid4> <records> \
                      <get|insert|update|scan|values|load> <n>";
 
 /// Pushes the key of an id.
@@ -104,6 +104,7 @@ fn run(args: &[String]) -> Result<(), String> {
     };
     match &map[..] {
         "art" => run!(Art<[u8], u64>, keys(named)?, records, &operation[..], n),
+        "btree" => run!(BTree<[u8], u64>, keys(named)?, records, &operation[..], n),
         "masstree" => run!(Masstree<[u8], u64>, keys(named)?, records, &operation[..], n),
         _ => return Err(USAGE.into()),
     }
