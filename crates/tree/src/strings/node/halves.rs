@@ -370,6 +370,10 @@ impl<'g, const WORDS: usize> Page<WORDS> {
         store: &'t Store<M>,
     ) -> Result<Option<LongKeys<'t>>, Restart> {
         let memory = &store.memory;
+        // A shorter prefix makes no key shorter.
+        if one.get(Page::entries_bytes)? + two.get(Page::entries_bytes)? > Self::AREA {
+            return Ok(None);
+        }
         let (lower, upper) = (one.lower(memory)?, two.upper(memory)?);
         let prefix = upper.as_ref().map_or(0, |upper| common(&lower, upper));
         let fences = fences::<WORDS>(&lower, upper.as_deref());

@@ -353,11 +353,15 @@ impl<const WORDS: usize> Page<WORDS> {
         bytes(lower) + bytes(upper)
     }
 
+    /// Bytes of all entries.
+    fn entries_bytes(&self) -> usize {
+        self.live().saturating_sub(self.fence_bytes())
+    }
+
     /// Whether less than a quarter of what fences leave of the page is in use.
     pub fn is_underfull(&self) -> bool {
         let fences = self.fence_bytes();
-        let entries = self.live().saturating_sub(fences);
-        self.count() <= 1 || entries * 4 < Self::AREA.saturating_sub(fences)
+        self.count() <= 1 || self.entries_bytes() * 4 < Self::AREA.saturating_sub(fences)
     }
 
     /// Whether an eighth of the page is free, and more: worth sharing with.
