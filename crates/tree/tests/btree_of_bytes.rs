@@ -21,7 +21,7 @@ use bytes::byte_suite_for;
 use suite::draw::{Draw, seed};
 use suite::{arenas, placing};
 use timberline_tier::Native;
-use timberline_tree::btree::{NODE_1K, NODE_256};
+use timberline_tree::btree::NODE_1K;
 use timberline_tree::{BTree, Range};
 use values::value_suite_for;
 
@@ -29,10 +29,8 @@ suite_for!(tiny: Map<NODE_128>);
 suite_for!(usual: Map<NODE_1K>);
 
 value_suite_for!(strings_tiny: BTree<Text, Vec<u8>, Native, NODE_128>);
-value_suite_for!(strings_usual: BTree<Text, Vec<u8>, Native, NODE_1K>);
 
 byte_suite_for!(bytes_tiny: BTree<[u8], u64, Native, NODE_128>);
-byte_suite_for!(bytes_small: BTree<[u8], u64, Native, NODE_256>);
 byte_suite_for!(bytes_usual: BTree<[u8], u64>);
 
 #[test]
