@@ -1,5 +1,6 @@
 //! Three emulated tiers (DRAM, CXL, remote), Zipf and a hot set that moves: `three_tiers <records>
-//! <requests>`. Prints a Markdown table of missing lines by tier and of what the emulator charged.
+//! <requests> [<map>]`. Prints a Markdown table of missing lines by tier and of what the emulator
+//! charged.
 //!
 //! One thread, whose time is a microsecond a request; the worker runs between requests. So all
 //! counts repeat to the digit, and no duration matters.
@@ -186,18 +187,30 @@ runs!(masstree, Masstree, HeatIn::Leaf { leaf_bytes: 256 });
 type Run = fn(Kind, usize, &Requests, u64) -> (Outcome, usize);
 
 fn main() -> ExitCode {
-    let numbers: Option<Vec<u64>> = std::env::args().skip(1).map(|it| it.parse().ok()).collect();
+    let maps: [(&str, Run); 3] = [("B+tree", btree), ("ART", art), ("Masstree", masstree)];
+    let mut given: Vec<String> = std::env::args().skip(1).collect();
+    let only = given.get(2).cloned();
+    given.truncate(2);
+    let numbers: Option<Vec<u64>> = given.iter().map(|it| it.parse().ok()).collect();
+    let is_map = |name: &String| maps.iter().any(|(map, _)| map == name);
     let (records, count) = match numbers.as_deref() {
-        Some(&[records, count]) if records.min(count) >= 1000 => (records, count),
+        Some(&[records, count])
+            if records.min(count) >= 1000 && only.as_ref().is_none_or(is_map) =>
+        {
+            (records, count)
+        }
         _ => {
-            eprintln!("usage: three_tiers <records> <requests>, each at least 1000");
+            eprintln!(
+                "usage: three_tiers <records> <requests> [<map>], records and requests at least \
+                 1000, the map B+tree, ART or Masstree"
+            );
             return ExitCode::from(2);
         }
     };
-    let maps: [(&str, Run); 3] = [("B+tree", btree), ("ART", art), ("Masstree", masstree)];
     println!("| map | hot set | placement | fast | slower | charge, ns | regained | moves |");
     println!("|---|---|---|---|---|---|---|---|");
-    for (name, run) in maps {
+    let is_asked_for = |name: &str| only.as_ref().is_none_or(|only| only == name);
+    for (name, run) in maps.into_iter().filter(|(name, _)| is_asked_for(name)) {
         for moves in [false, true] {
             let requests = Requests {
                 space: KeySpace::new(records).expect("a size within the range"),

@@ -12,17 +12,18 @@ use std::ops::ControlFlow;
 use timberline_tier::{CompactionCandidates, TierId};
 
 use crate::boundary::demote_idle;
+use crate::relocation::Relocation;
 use crate::{KeyBytes, LeafRef, Move, NodeKey, Placed};
 
-/// Leaves looked at between two reclamations.
+/// Nodes looked at between two reclamations.
 const STRIDE: usize = 4096;
 
 /// How far an evacuation goes. Each of these moves more than those before.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
 pub enum Reach {
-    /// Nodes in the chunks that lead to fast leaves; it walks over these only.
+    /// Nodes in the chunks that only fast nodes lead to; it walks over these only.
     FastPaths,
-    /// All nodes in the chunks that can be relocated, and all leaves there.
+    /// All nodes in the chunks.
     AllPaths,
     /// In addition all inner nodes without fast children, wherever they are.
     Idle,
@@ -38,12 +39,15 @@ pub fn evacuate(tree: &dyn Placed, chunks: &CompactionCandidates, reach: Reach) 
         _ => tree.each_leaf(from, visit),
     };
     if !everything {
-        each_stride(tree, leaves, |found| {
-            for leaf in found {
-                tree.relocate_path(&leaf.fence, chunks);
-            }
-            ControlFlow::Continue(())
-        });
+        let slowest = match reach {
+            Reach::FastPaths => TierId::FAST,
+            _ => TierId(tree.tiers() - 1),
+        };
+        let mut walk = Relocation::down_to(slowest);
+        while !walk.has_ended() {
+            walk.step(tree, chunks, STRIDE);
+            tree.reclaim();
+        }
     }
     let mut is_full = false;
     each_stride(tree, leaves, |found| {

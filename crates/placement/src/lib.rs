@@ -8,6 +8,7 @@ mod name;
 mod one_tier;
 mod placed;
 mod queue;
+pub mod relocation;
 mod seam;
 mod timberline;
 mod view;

@@ -174,10 +174,18 @@ pub trait Compaction {
         CompactionCandidates::NONE
     }
 
-    /// Moves the nodes on the path to a leaf, itself included, out of these chunks, to other places
-    /// in their tier. Returns how many moved.
-    fn relocate_path(&self, leaf: &KeyBytes, away_from: &CompactionCandidates) -> usize {
-        let _ = (leaf, away_from);
+    /// Moves the children of an inner node out of these chunks, to other places in their tier, with
+    /// a leaf of that tier what lies beside it there. `None` stands for what is above the root.
+    /// Returns how many nodes moved. Adds the children to `inner` that may have children, and are
+    /// in the tier `slowest` or a faster one.
+    fn relocate_below(
+        &self,
+        node: Option<&NodeKey>,
+        slowest: TierId,
+        away_from: &CompactionCandidates,
+        inner: &mut Vec<NodeKey>,
+    ) -> usize {
+        let _ = (node, slowest, away_from, inner);
         0
     }
 }

@@ -2,19 +2,19 @@
 //!
 //! Where nodes have many sizes, those that stay while others leave end up scattered: a chunk with
 //! one node in it withholds its memory from nodes of other sizes. When promotions find the tier
-//! full, the nodes of such chunks are relocated within it: a sweep visits the tier's leaves in key
-//! order, some in each round, and relocates nodes of those chunks on the path to each.
+//! full, the nodes of such chunks are relocated within it: a [walk](Relocation) visits the tier's
+//! nodes, some in each round.
 
-use std::ops::ControlFlow;
 use std::time::Duration;
 
 use timberline_tier::{CompactionCandidates, TierId};
 
 use super::backoff::Backoff;
-use crate::{KeyBytes, Placed};
+use crate::Placed;
+use crate::relocation::Relocation;
 
-/// Leaves visited in a round.
-const STRIDE: usize = 16_384;
+/// Inner nodes visited in a round.
+const STRIDE: usize = 4096;
 /// The fraction of the tier that the first compaction must free: one part in 8.
 const WORTH: usize = 8;
 /// Each attempt that finds too little halves the fraction, down to this one. Otherwise up to an
@@ -28,8 +28,8 @@ pub struct Compaction {
     tier: TierId,
     /// Chunks that are being emptied.
     candidates: CompactionCandidates,
-    /// Leaves below this fence were visited.
-    next: KeyBytes,
+    /// The walk that empties them.
+    walk: Relocation,
     /// Of searches for candidates.
     backoff: Backoff,
     /// The fraction of the tier that must come free: one part in this many.
@@ -41,25 +41,25 @@ impl Compaction {
         Compaction {
             tier,
             candidates: CompactionCandidates::NONE,
-            next: KeyBytes::default(),
+            walk: Relocation::down_to(tier),
             backoff: Backoff::new(MIN_BACKOFF, MAX_BACKOFF),
             worth: WORTH,
         }
     }
 
-    /// Whether a sweep is under way.
+    /// Whether a walk is under way.
     pub fn is_active(&self) -> bool {
         !self.candidates.is_empty()
     }
 
-    /// A round: continues a sweep, or begins one if memory is `stranded` and it is worth it.
+    /// A round: continues a walk, or begins one if memory is `stranded` and it is worth it.
     /// Returns how many nodes moved.
     pub fn step(&mut self, tree: &dyn Placed, stranded: bool, now: Duration) -> usize {
         if !self.is_active() && stranded && self.backoff.is_over(now) {
             let candidates = tree.compaction_candidates(self.tier);
             let is_worth_it = candidates.bytes() >= tree.fill(self.tier).limit / self.worth;
             if is_worth_it && !candidates.is_empty() {
-                (self.candidates, self.next) = (candidates, KeyBytes::default());
+                (self.candidates, self.walk) = (candidates, Relocation::down_to(self.tier));
                 self.worth = WORTH;
                 self.backoff.succeeded();
             } else {
@@ -75,22 +75,10 @@ impl Compaction {
     }
 
     fn go_on(&mut self, tree: &dyn Placed) -> usize {
-        let (mut leaves, mut behind) = (Vec::new(), None);
-        tree.each_leaf_in(self.tier, &self.next, &mut |leaf| {
-            let fence = leaf.fence.to_bytes();
-            if leaves.len() == STRIDE {
-                behind = Some(fence);
-                return ControlFlow::Break(());
-            }
-            leaves.push(fence);
-            ControlFlow::Continue(())
-        });
-        let renew = |leaf: &KeyBytes| tree.relocate_path(leaf, &self.candidates);
-        let moved = leaves.iter().map(renew).sum();
+        let moved = self.walk.step(tree, &self.candidates, STRIDE);
         tree.reclaim();
-        match behind {
-            Some(fence) => self.next = fence,
-            None => self.candidates = CompactionCandidates::NONE,
+        if self.walk.has_ended() {
+            self.candidates = CompactionCandidates::NONE;
         }
         moved
     }

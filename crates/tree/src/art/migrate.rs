@@ -32,7 +32,7 @@ pub(super) enum Found<'g, R> {
 }
 
 /// An inner node on the path to a node.
-struct OnPath<'g, R> {
+pub(super) struct OnPath<'g, R> {
     inner: Inner<'g, R>,
     /// The depth at which it branches.
     branch: usize,
@@ -41,7 +41,7 @@ struct OnPath<'g, R> {
 impl<M: Memory, R: Reach> Tree<M, R> {
     /// The node of a name. `pass` sees each inner node on the way, the named one included, until it
     /// returns false; then there is none.
-    fn follow<'g>(
+    pub(super) fn follow<'g>(
         &'g self,
         name: &NodeKey,
         guard: &'g Guard<'g>,
@@ -321,22 +321,6 @@ impl<M: Memory, R: Reach> Tree<M, R> {
         })
     }
 
-    /// Moves what is elsewhere on the way to a leaf, itself included, to where it is to go in the
-    /// same tier. Returns how many nodes moved.
-    pub fn renew(&self, leaf: &NodeKey, goal: Goal<'_>) -> usize {
-        let guard = self.store.pin();
-        let sparse = |link: StoredLink| goal.avoids(link.address(self.base));
-        let Ok(mut nodes) = self.retry(|| self.on_path(leaf, sparse, &guard)) else {
-            return 0;
-        };
-        if !nodes.contains(leaf) {
-            // What lies beside the leaf may be there.
-            nodes.push(leaf.clone());
-        }
-        let moved = |node: &NodeKey| matches!(self.relocate(node, goal, &guard), Move::Moved(_));
-        nodes.iter().filter(|node| moved(node)).count()
-    }
-
     /// The lowest inner node above a node.
     pub fn node_above(&self, name: &NodeKey, guard: &Guard) -> Result<Option<NodeKey>, Restart> {
         let mut above = None;
@@ -372,7 +356,7 @@ impl<M: Memory, R: Reach> Tree<M, R> {
             return Ok(Vec::new());
         };
         let links = inner.children(|link| self.tier_of(link) < tier)?;
-        let names = links.into_iter().map(|link| {
+        let names = links.into_iter().map(|(_, link)| {
             if let Some(terminal) = link.terminal(self.base) {
                 return Ok(NodeKey::leaf((&*terminal.key()).into()));
             }
@@ -408,7 +392,7 @@ impl<M: Memory, R: Reach> Tree<M, R> {
             let len = inner.get(|body| body.prefix_len())?;
             let count = below.len() as u64;
             let drawn = below.get(draw.checked_rem(count).unwrap_or(0) as usize);
-            let Some(child) = drawn.and_then(|link| link.inner()) else {
+            let Some(child) = drawn.and_then(|(_, link)| link.inner()) else {
                 return match lowest {
                     Some(depth) => self.name_of(inner, depth).map(Some),
                     None => Ok(None),
@@ -427,7 +411,7 @@ impl<M: Memory, R: Reach> Tree<M, R> {
 struct Stale;
 
 /// The name of the inner node that branches after these bytes.
-fn branching(path: &[u8]) -> NodeKey {
+pub(super) fn branching(path: &[u8]) -> NodeKey {
     NodeKey {
         key: path.into(),
         height: 1,

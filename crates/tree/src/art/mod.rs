@@ -17,10 +17,11 @@
 //! | `many.rs` | lookups of many keys |
 //! | `share.rs`, `fresh.rs` | records that come to share a node; memory for nodes |
 //! | `walk.rs`, `way.rs`, `scan.rs` | many records in order |
-//! | `migrate.rs`, `placed.rs` | moving nodes between tiers |
+//! | `migrate.rs`, `compact.rs`, `placed.rs` | moving nodes between tiers, and within one |
 //! | `stats.rs` | nodes by level and tier |
 //! | `node/` | nodes, their layouts, search in them, and the links between them |
 
+mod compact;
 mod descent;
 mod find;
 mod fresh;

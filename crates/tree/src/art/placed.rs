@@ -198,8 +198,14 @@ impl<M: Memory, R: Reach> Compaction for Tree<M, R> {
         self.store.arenas().compaction_candidates(tier)
     }
 
-    fn relocate_path(&self, leaf: &KeyBytes, away_from: &CompactionCandidates) -> usize {
-        self.renew(&NodeKey::leaf(leaf.clone()), Goal::away_from(away_from))
+    fn relocate_below(
+        &self,
+        node: Option<&NodeKey>,
+        slowest: TierId,
+        away_from: &CompactionCandidates,
+        inner: &mut Vec<NodeKey>,
+    ) -> usize {
+        self.renew_below(node, slowest, Goal::away_from(away_from), inner)
     }
 }
 

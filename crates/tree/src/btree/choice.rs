@@ -243,7 +243,13 @@ both! {
 both! {
     Compaction {
         fn compaction_candidates(&self, tier: TierId) -> CompactionCandidates;
-        fn relocate_path(&self, leaf: &KeyBytes, away_from: &CompactionCandidates) -> usize;
+        fn relocate_below(
+            &self,
+            node: Option<&NodeKey>,
+            slowest: TierId,
+            away_from: &CompactionCandidates,
+            inner: &mut Vec<NodeKey>
+        ) -> usize;
     }
 }
 

@@ -219,13 +219,22 @@ impl<M: Memory, const WORDS: usize, P: Payload> Tree<M, WORDS, P> {
         Ok(nodes)
     }
 
-    /// The children of a node that are in a faster tier than this.
-    fn children_faster_than(
+    /// The topmost node, and its address.
+    fn root_at(&self, guard: &Guard) -> Result<(NodeKey, usize), Restart> {
+        let root = self.root.read()?;
+        let node = Root::link(&root, self.store.pinned(guard))?.read()?;
+        root.validate()?;
+        let top = NodeName::leaf(0).at_height(node.height());
+        Ok((top.name(), address(node.of())))
+    }
+
+    /// The children of a node that lie where they are wanted, with their addresses.
+    fn children_at(
         &self,
-        tier: TierId,
         at: NodeName<'_>,
+        wanted: impl Fn(usize) -> bool,
         guard: &Guard,
-    ) -> Result<Vec<NodeKey>, Restart> {
+    ) -> Result<Vec<(NodeKey, usize)>, Restart> {
         let Some(Location { at, node, .. }) = self.find(at, guard)? else {
             return Ok(Vec::new());
         };
@@ -238,14 +247,13 @@ impl<M: Memory, const WORDS: usize, P: Payload> Tree<M, WORDS, P> {
             body.count()
         })?;
         for index in 0..count {
-            let child = self.child_at(&node, index)?;
-            if child.is_none_or(|child| self.tier_at(child) >= tier) {
+            let Some(child) = self.child_at(&node, index)?.filter(|&child| wanted(child)) else {
                 continue;
-            }
+            };
             if at.height > 0 {
                 let key = node.get(|body| body.key(index))?;
                 let height = at.height - 1;
-                children.push(NodeName { key, height, ..at }.name());
+                children.push((NodeName { key, height, ..at }.name(), child));
                 continue;
             }
             let entry = node.entry(index)?;
@@ -256,7 +264,7 @@ impl<M: Memory, const WORDS: usize, P: Payload> Tree<M, WORDS, P> {
                 let mut path = at.path.to_vec();
                 P::push_path(entry, &mut path);
                 let (path, key) = (&path[..], 0);
-                children.push(NodeName { path, key, height }.name());
+                children.push((NodeName { path, key, height }.name(), child));
             }
         }
         Ok(children)
@@ -405,10 +413,11 @@ impl<M: Memory, const WORDS: usize, P: Payload> Relocate for Tree<M, WORDS, P> {
         while let Some(node) = todo.last() {
             let below = {
                 let guard = self.store.pin();
-                self.retry(|| self.children_faster_than(to, NodeName::named(node), &guard))
+                let faster = |child| self.tier_at(child) < to;
+                self.retry(|| self.children_at(NodeName::named(node), faster, &guard))
             };
             if !below.is_empty() {
-                todo.extend(below);
+                todo.extend(below.into_iter().map(|(child, _)| child));
                 continue;
             }
             outcome = self.demote_to(node, to);
@@ -442,18 +451,35 @@ impl<M: Memory, const WORDS: usize, P: Payload> Compaction for Tree<M, WORDS, P>
         }
     }
 
-    fn relocate_path(&self, leaf: &KeyBytes, away_from: &CompactionCandidates) -> usize {
-        let (name, goal) = (NodeKey::leaf(leaf.clone()), Goal::away_from(away_from));
+    fn relocate_below(
+        &self,
+        node: Option<&NodeKey>,
+        slowest: TierId,
+        away_from: &CompactionCandidates,
+        inner: &mut Vec<NodeKey>,
+    ) -> usize {
+        let (goal, mut moved) = (Goal::away_from(away_from), 0);
         let guard = self.store.pin();
-        let at = NodeName::named(&name);
-        let candidates = |node| goal.avoids(node);
-        let mut nodes = self.retry(|| self.on_path(at, candidates, &guard));
-        if !nodes.contains(&at) {
-            // The blocks beside the leaf may be in that tier.
-            nodes.push(at);
+        let wanted = |child| self.tier_at(child) <= slowest;
+        let children = self.retry(|| match node {
+            Some(node) => self.children_at(NodeName::named(node), wanted, &guard),
+            None => {
+                let root = self.root_at(&guard)?;
+                Ok(Vec::from_iter(Some(root).filter(|&(_, at)| wanted(at))))
+            }
+        });
+        for (child, at) in children {
+            // The blocks beside a leaf may lie there.
+            let has_blocks = P::BLOCKS && child.height == 0 && self.tier_at(at) == goal.tier;
+            if has_blocks || goal.avoids(at) {
+                let outcome = self.relocate(NodeName::named(&child), goal, &guard);
+                moved += usize::from(matches!(outcome, Move::Moved(_)));
+            }
+            if P::LINKS || child.height > 0 {
+                inner.push(child);
+            }
         }
-        let moved = |&at: &NodeName<'_>| matches!(self.relocate(at, goal, &guard), Move::Moved(_));
-        nodes.iter().filter(|&at| moved(at)).count()
+        moved
     }
 }
 

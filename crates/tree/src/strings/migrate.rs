@@ -139,21 +139,30 @@ impl<M: Memory, const WORDS: usize, H: Represent> Tree<M, WORDS, H> {
         Ok(nodes)
     }
 
-    /// The children of a node that are in a faster tier than this.
-    fn children_faster_than(
+    /// The topmost node, and its address.
+    fn root_at(&self, guard: &Guard) -> Result<(NodeKey, usize), Restart> {
+        let root = self.root.read()?;
+        let node = Root::link(&root, self.store.pinned(guard))?.read()?;
+        root.validate()?;
+        let top = NodeName::leaf(&[]).at_height(node.height());
+        Ok((top.name(), node.address()))
+    }
+
+    /// The children of a node that lie where they are wanted, with their addresses.
+    fn children_at(
         &self,
-        tier: TierId,
         at: NodeName<'_>,
+        wanted: impl Fn(usize) -> bool,
         guard: &Guard,
-    ) -> Result<Vec<NodeKey>, Restart> {
+    ) -> Result<Vec<(NodeKey, usize)>, Restart> {
         let mut children = Vec::new();
         if let Some(Location { node, .. }) = self.find(at, guard)?
             && let Some(height) = node.height().checked_sub(1)
         {
             for (key, child) in self.list(node, 0)? {
-                if self.tier_at(child.address()) < tier {
-                    let key = &key[..];
-                    children.push(NodeName { key, height }.name());
+                let (key, child) = (&key[..], child.address());
+                if wanted(child) {
+                    children.push((NodeName { key, height }.name(), child));
                 }
             }
         }
@@ -275,10 +284,11 @@ impl<M: Memory, const WORDS: usize, H: Represent> Relocate for Tree<M, WORDS, H>
         while let Some(node) = todo.last() {
             let below = {
                 let guard = self.store.pin();
-                self.retry(|| self.children_faster_than(to, NodeName::named(node), &guard))
+                let faster = |child| self.tier_at(child) < to;
+                self.retry(|| self.children_at(NodeName::named(node), faster, &guard))
             };
             if !below.is_empty() {
-                todo.extend(below);
+                todo.extend(below.into_iter().map(|(child, _)| child));
                 continue;
             }
             outcome = self.demote_to(node, to);
@@ -311,21 +321,34 @@ impl<M: Memory, const WORDS: usize, H: Represent> Compaction for Tree<M, WORDS, 
         }
     }
 
-    fn relocate_path(&self, leaf: &KeyBytes, away_from: &CompactionCandidates) -> usize {
-        let goal = Goal::away_from(away_from);
+    fn relocate_below(
+        &self,
+        node: Option<&NodeKey>,
+        slowest: TierId,
+        away_from: &CompactionCandidates,
+        inner: &mut Vec<NodeKey>,
+    ) -> usize {
+        let (goal, mut moved) = (Goal::away_from(away_from), 0);
         let guard = self.store.pin();
-        let at = NodeName::leaf(leaf);
-        let candidates = |node| goal.avoids(node);
-        let mut heights = self.retry(|| self.on_path(at, candidates, &guard));
-        if !heights.contains(&0) {
-            // The blocks beside the leaf may be in that tier.
-            heights.push(0);
+        let wanted = |child| self.tier_at(child) <= slowest;
+        let children = self.retry(|| match node {
+            Some(node) => self.children_at(NodeName::named(node), wanted, &guard),
+            None => {
+                let root = self.root_at(&guard)?;
+                Ok(Vec::from_iter(Some(root).filter(|&(_, at)| wanted(at))))
+            }
+        });
+        for (child, at) in children {
+            // The blocks beside a leaf may lie there.
+            if goal.avoids(at) || child.height == 0 && self.tier_at(at) == goal.tier {
+                let outcome = self.relocate(NodeName::named(&child), goal, &guard);
+                moved += usize::from(matches!(outcome, Move::Moved(_)));
+            }
+            if child.height > 0 {
+                inner.push(child);
+            }
         }
-        let moved = |&height: &u8| {
-            let moved = self.relocate(at.at_height(height), goal, &guard);
-            matches!(moved, Move::Moved(_))
-        };
-        heights.iter().filter(|&height| moved(height)).count()
+        moved
     }
 }
 

@@ -149,7 +149,9 @@ impl Op {
             Op::Renew(key) => {
                 let placed = map.placed();
                 let candidates = placed.compaction_candidates(TierId::FAST);
-                placed.relocate_path(&leaf_of(map, key).key, &candidates);
+                let parent = placed.parent_of(&leaf_of(map, key));
+                let (tier, mut inner) = (candidates.tier(), Vec::new());
+                placed.relocate_below(parent.as_ref(), tier, &candidates, &mut inner);
                 Answer::Nothing
             }
             Op::Demote(key, steps) => {

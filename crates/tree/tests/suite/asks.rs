@@ -2,6 +2,7 @@
 
 use std::ops::ControlFlow;
 
+use timberline_placement::relocation::Relocation;
 use timberline_placement::{LeafRef, NodeKey, Placed};
 use timberline_tier::TierId;
 
@@ -52,8 +53,10 @@ pub fn ask(placed: &dyn Placed, leaf: NodeKey, question: u64, draw: &mut Draw) {
         13 => _ = placed.demote(&node),
         14 => _ = placed.demote_subtree(&node),
         15 => {
-            let candidates = placed.compaction_candidates(TierId::FAST);
-            placed.relocate_path(&leaf.key, &candidates);
+            let tier = TierId(draw.below(placed.tiers().into()) as u8);
+            let candidates = placed.compaction_candidates(tier);
+            let mut walk = Relocation::down_to(tier);
+            walk.step(placed, &candidates, draw.below(100) as usize);
         }
         16 => {
             let (now, most) = placed.record_pages();

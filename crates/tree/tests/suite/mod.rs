@@ -56,6 +56,7 @@ macro_rules! suite_for {
                 ends::a_map_is_cleared_beside_inserters,
                 moves::heat_goes_along_and_the_old_address_is_dead,
                 moves::scattered_nodes_move_together,
+                moves::what_is_scattered_moves_together_beside_threads,
                 tiers::nodes_move_between_any_two_tiers,
                 tiers::threads_lose_nothing_while_nodes_move_among_three_tiers,
                 tiers::a_victim_goes_to_the_third_tier_when_the_second_is_full,

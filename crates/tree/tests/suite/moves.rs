@@ -2,14 +2,15 @@
 
 use std::collections::BTreeMap;
 use std::ops::ControlFlow;
-use std::sync::atomic::Ordering::Relaxed;
+use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 
+use timberline_placement::relocation::Relocation;
 use timberline_placement::{KeyBytes, Move, NodeKey, Placed};
-use timberline_tier::{Arenas, TierId};
+use timberline_tier::{Arenas, CompactionCandidates, TierId};
 
-use super::draw::seed;
+use super::draw::{Draw, seed};
 use super::map::as_model;
-use super::{TestMap, arenas, check, placing};
+use super::{TestMap, arenas, check, effort, names, placing, threads};
 
 /// Address and heat of each leaf, by its fence.
 fn leaves(placed: &dyn Placed) -> BTreeMap<KeyBytes, (usize, u16)> {
@@ -63,6 +64,82 @@ pub fn scattered_nodes_move_together<T: TestMap>() {
     move_together::<T>(arenas::three([arenas::AMPLE; 3]), TierId(1));
 }
 
+/// A whole compaction, a few nodes at a time. Returns how many moved.
+fn compact(placed: &dyn Placed, candidates: &CompactionCandidates) -> usize {
+    let mut walk = Relocation::down_to(candidates.tier());
+    let mut moved = 0;
+    while !walk.has_ended() {
+        moved += walk.step(placed, candidates, 3);
+    }
+    moved
+}
+
+/// Threads change records, and with them the nodes that compaction walks over, names, and moves.
+pub fn what_is_scattered_moves_together_beside_threads<T: TestMap>() {
+    const THREADS: u64 = 2;
+    const KEYS: u64 = 3_000;
+    const STEPS: u64 = effort::times(20_000);
+    let seed = seed();
+    for tier in [TierId::FAST, TierId(1)] {
+        let placing = placing::all_slow(seed);
+        let arenas = arenas::three([arenas::AMPLE; 3]);
+        let map = T::make(arenas, placing.placement.clone()).unwrap();
+        let mut model = as_model((0..KEYS).map(|key| (key * 259, key)));
+        map.bulk_load(model.clone()).unwrap();
+        let placed = map.placed();
+        let mut draw = Draw::new(seed, 0);
+        for fence in names::fences(&*placed) {
+            let leaf = NodeKey::leaf(fence);
+            placed.promote_to(&leaf, tier);
+            if !draw.once_in(8) {
+                placed.demote_out_of(tier, &leaf);
+            }
+        }
+        check::reclaim_until(&*placed, "retired nodes", || {
+            check::used(&map) == check::in_nodes(&map)
+        });
+        let candidates = placed.compaction_candidates(tier);
+        let (done, mut moved) = (AtomicBool::new(false), 0);
+        let mut compacts = || {
+            moved = compact(&*placed, &candidates);
+            while !done.load(Relaxed) {
+                compact(&*placed, &placed.compaction_candidates(tier));
+                placed.reclaim();
+            }
+        };
+        let models = threads::beside(&mut compacts, || {
+            let models = threads::each(THREADS, &|thread| {
+                let mut draw = Draw::new(seed, 1 + thread);
+                let mut model = BTreeMap::new();
+                for step in 0..STEPS {
+                    // Beside the records that are there, and far from them.
+                    let key = draw.below(2 * KEYS) * 259 + 1 + thread;
+                    match draw.below(4) {
+                        0 => assert_eq!(map.remove(key), model.remove(&key), "{key}"),
+                        1 => assert_eq!(map.get(key), model.get(&key).copied(), "{key}"),
+                        _ => {
+                            let before = model.insert(key, step);
+                            assert_eq!(map.insert(key, step), Ok(before), "{key}");
+                        }
+                    }
+                    if draw.once_in(8) {
+                        placed.promote_to(&T::leaf_of(key), TierId(draw.below(2) as u8));
+                    }
+                }
+                model
+            });
+            done.store(true, Relaxed);
+            models
+        });
+        assert!(candidates.is_empty() || moved > 0);
+        assert!(!candidates.is_empty() || T::SIZES == 1);
+        models.into_iter().for_each(|own| model.extend(own));
+        check::same(&map, &model);
+        check::nothing_leaked(&map);
+        check::comes_back(&map);
+    }
+}
+
 fn move_together<T: TestMap>(arenas: Arenas, tier: TierId) {
     let placing = placing::all_slow(seed());
     let map = T::make(arenas, placing.placement.clone()).unwrap();
@@ -88,11 +165,7 @@ fn move_together<T: TestMap>(arenas: Arenas, tier: TierId) {
     }
     let committed = arenas.budget(tier).used();
     let before = leaves(&*placed);
-    // Paths lead to leaves of slower tiers, too; these stay where they are.
-    let renewed = names
-        .keys()
-        .map(|leaf| placed.relocate_path(leaf, &candidates));
-    assert!(renewed.sum::<usize>() > 0);
+    assert!(compact(&*placed, &candidates) > 0);
     let tier_of = |&(address, _): &(usize, u16)| arenas.tier_of(address);
     let after = leaves(&*placed);
     assert!(before.values().map(tier_of).eq(after.values().map(tier_of)));

@@ -119,22 +119,25 @@ impl<'g, R: Reach> Inner<'g, R> {
         Ok(next.map(|(at, child)| (at, unsafe { child.alive() })))
     }
 
-    /// The children that are `wanted`, in order.
+    /// The children that are `wanted`, in order, and where they hang.
     ///
     /// # Errors
     /// The node changed.
-    pub fn children(&self, wanted: impl Fn(StoredLink) -> bool) -> Result<Vec<Link<'g>>, Restart> {
+    pub fn children(
+        &self,
+        wanted: impl Fn(StoredLink) -> bool,
+    ) -> Result<Vec<(Position, Link<'g>)>, Restart> {
         let mut children = Vec::new();
         self.get(|body| {
-            body.each(AT_END, |_, child| {
+            body.each(AT_END, |at, child| {
                 if wanted(child) {
-                    children.push(child);
+                    children.push((at, child));
                 }
                 true
             });
         })?;
         // SAFETY: the read is validated.
-        let alive = |child: StoredLink| unsafe { child.alive() };
+        let alive = |(at, child): (Position, StoredLink)| (at, unsafe { child.alive() });
         Ok(children.into_iter().map(alive).collect())
     }
 
