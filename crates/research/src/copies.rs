@@ -63,6 +63,7 @@ const fn beside(
     Row {
         name,
         about,
+        more_tiers: false,
         kind: Kind::Adaptive,
         style: row.style.pale(60),
         make: Make::Nodes(make),

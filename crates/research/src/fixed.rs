@@ -11,6 +11,7 @@ use crate::table::{Made, Make, Row, Style, Tiers};
 
 pub(crate) const ALL_FAST: Row = Row {
     tiers: Tiers::Fast,
+    more_tiers: true,
     style: Style::of("#2a3337", "#eef2f3").dashed("2 3"),
     ..Row::new(
         "all-fast",
@@ -41,11 +42,17 @@ pub(crate) const INNER_FAST: Row = Row {
 
 pub(crate) const INTERLEAVE: Row = Row {
     paper: Some("SIDLE §2.2"),
+    more_tiers: true,
     style: Style::of("#6d787d", "#a9b4b9").dashed("8 3 2 3"),
     ..Row::new(
         "interleave",
         "weighted interleave: a fixed fraction of new nodes is fast, inner nodes and leaves alike",
-        Make::Nodes(|setup| Made::fixed(Interleave::new(setup.fast_ratio))),
+        Make::Nodes(|setup| {
+            let middle = setup.middle_ratios.iter().copied();
+            Made::fixed(Interleave::among(
+                std::iter::once(setup.fast_ratio).chain(middle),
+            ))
+        }),
     )
 };
 
@@ -65,13 +72,14 @@ impl Placement for InnerFast {
     }
 }
 
-/// Weighted interleave: a fixed fraction of new nodes is fast, inner nodes and leaves alike. An
-/// operating system's weighted interleave treats an index in this way, so there is no single
+/// Weighted interleave: each tier gets a fixed fraction of new nodes, inner nodes and leaves alike.
+/// An operating system's weighted interleave treats an index in this way, so there is no single
 /// boundary.
 #[derive(Debug)]
 pub struct Interleave {
-    /// The fast nodes among [`Self::PERIOD`] new ones.
-    weight: u64,
+    /// Of each tier but the slowest: its nodes among [`Self::PERIOD`] new ones that are in no
+    /// faster tier.
+    weights: Vec<u64>,
     made: AtomicU32,
 }
 
@@ -81,8 +89,20 @@ impl Interleave {
     /// `fast_ratio` of new nodes are fast, spread evenly: among any run of nodes, the number of
     /// fast ones is off by less than one. A ratio outside 0–1 counts as the nearer of the two.
     pub fn new(fast_ratio: f64) -> Self {
-        Self {
-            weight: (fast_ratio.clamp(0.0, 1.0) * Self::PERIOD as f64).round() as u64,
+        Interleave::among(std::iter::once(fast_ratio))
+    }
+
+    /// These fractions of new nodes are in the tiers from the fast one on, and the rest in the tier
+    /// after them.
+    pub fn among(ratios: impl Iterator<Item = f64>) -> Self {
+        let mut left = 1.0;
+        let weight = |ratio: f64| {
+            let of_left = if left > 0.0 { ratio / left } else { 1.0 };
+            left -= ratio;
+            (of_left.clamp(0.0, 1.0) * Self::PERIOD as f64).round() as u64
+        };
+        Interleave {
+            weights: ratios.map(weight).collect(),
             made: AtomicU32::new(0),
         }
     }
@@ -90,14 +110,17 @@ impl Interleave {
 
 impl Placement for Interleave {
     fn place(&self, _: NewNode) -> TierId {
-        // The n-th node is fast where a line of slope `weight / PERIOD` passes a whole number.
-        let n = u128::from(self.made.fetch_add(1, Ordering::Relaxed));
-        let fast_before = |n: u128| n * u128::from(self.weight) / u128::from(Self::PERIOD);
-        if fast_before(n + 1) > fast_before(n) {
-            TierId::FAST
-        } else {
-            TierId::SLOW
+        // The n-th node is in a tier where a line of slope `weight / PERIOD` passes a whole number.
+        // Those that are not are numbered anew for the next tier.
+        let mut n = u128::from(self.made.fetch_add(1, Ordering::Relaxed));
+        for (tier, &weight) in (0..).zip(&self.weights) {
+            let before = |n: u128| n * u128::from(weight) / u128::from(Self::PERIOD);
+            if before(n + 1) > before(n) {
+                return TierId(tier);
+            }
+            n -= before(n);
         }
+        TierId(self.weights.len() as u8)
     }
 }
 
@@ -150,6 +173,20 @@ mod tests {
             let found = fast_among(&placement, 5);
             assert!((0..=2).contains(&found), "run {run}: {found}");
         }
+    }
+
+    #[test]
+    fn each_of_many_tiers_gets_its_ratio() {
+        let placement = Interleave::among([0.1, 0.2, 0.5].into_iter());
+        let mut found = [0; 4];
+        for _ in 0..1000 {
+            found[placement.place(node(0, TierId::FAST)).index()] += 1;
+        }
+        for (found, expected) in found.into_iter().zip([100i32, 200, 500, 200]) {
+            assert!((found - expected).abs() <= 2, "{found} for {expected}");
+        }
+        let all = Interleave::among([1.0, 0.5].into_iter());
+        assert_eq!(fast_among(&all, 10), 10);
     }
 
     #[test]

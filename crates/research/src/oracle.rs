@@ -28,6 +28,7 @@ use timberline_placement::{
 use crate::table::{Kind, Made, Make, Row, Style};
 
 pub(crate) const ROW: Row = Row {
+    more_tiers: true,
     kind: Kind::Oracle,
     style: Style::of("#7b4bb8", "#c09bf0").dashed("6 4"),
     ..Row::new(

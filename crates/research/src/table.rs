@@ -59,6 +59,8 @@ pub struct Row {
     pub paper: Option<&'static str>,
     /// The tiers that it uses.
     pub tiers: Tiers,
+    /// Whether it places nodes in more than two tiers, if there are more.
+    pub more_tiers: bool,
     /// Whether it adapts.
     pub kind: Kind,
     /// The parameters that it heeds.
@@ -79,6 +81,7 @@ impl Row {
             about,
             paper: None,
             tiers: Tiers::Both,
+            more_tiers: false,
             kind: Kind::Static,
             heeds: &[],
             unit_bytes: 0,
@@ -205,6 +208,8 @@ pub struct Setup<'a> {
     pub heat: HeatIn,
     /// The fast budget as a fraction of the map's bytes.
     pub fast_ratio: f64,
+    /// The same of the tiers between the fast one and the slowest, fastest first.
+    pub middle_ratios: &'a [f64],
     /// How many of the uppermost levels fit into the budget together; 255 if all do.
     pub fast_levels: u8,
     /// Makes random placements repeatable.
@@ -293,6 +298,8 @@ mod tests {
                 assert_ne!(row.kind, Kind::Static, "{name}");
             }
             assert!(row.tiers != Tiers::Fast || !adapts, "{name}");
+            let by_two = row.grain() != Grain::Node || row.tiers == Tiers::BothFast;
+            assert!(!(row.more_tiers && by_two), "{name}");
             assert!(
                 row.heeds.is_empty() || row.name.starts_with("sidle"),
                 "{name}"
@@ -311,6 +318,7 @@ mod tests {
                 arenas: &Arenas::new(&config).unwrap(),
                 heat: HeatIn::Table { node_bytes: 1024 },
                 fast_ratio: 0.2,
+                middle_ratios: &[],
                 fast_levels: 1,
                 seed: 1,
                 interval: None,

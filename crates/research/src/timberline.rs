@@ -7,6 +7,7 @@ use crate::table::{Kind, Made, Make, Row, Setup, Style};
 const STYLE: Style = Style::of("#12805c", "#3fbd8f");
 
 pub(crate) const ROW: Row = Row {
+    more_tiers: true,
     kind: Kind::Adaptive,
     style: STYLE,
     ..Row::new(
@@ -17,6 +18,7 @@ pub(crate) const ROW: Row = Row {
 };
 
 pub(crate) const LEAVES: Row = Row {
+    more_tiers: true,
     kind: Kind::Adaptive,
     style: STYLE.pale(70),
     ..Row::new(
@@ -33,6 +35,7 @@ pub(crate) const LEAVES: Row = Row {
 };
 
 pub(crate) const PAUSED: Row = Row {
+    more_tiers: true,
     kind: Kind::Paused,
     style: STYLE.pale(45),
     ..Row::new(

@@ -1,8 +1,10 @@
 //! The results as comma-separated values (RFC 4180): a row for each placement on each workload,
 //! with the names and units of the JSON. Series, rounds, processes and levels are in the JSON only.
+//! Of more than two tiers there is a cell with each one's bytes and limit.
 
 use serde_json::Value;
 
+use super::figures;
 use super::result::Outcome;
 use super::written::Report;
 
@@ -17,7 +19,7 @@ const COLUMNS: &str = "index,placement,workload,records,threads,seconds,fast_bud
     ratio_to_interleave,ratio_to_interleave_low,ratio_to_interleave_high,ratio_to_all_fast,\
     ratio_to_all_fast_low,ratio_to_all_fast_high,ratio_to_oracle,ratio_to_oracle_low,\
     ratio_to_oracle_high,recovery_s,recovery_s_max,\
-    fast_share_recovery_s,fast_share_recovery_s_max,date,profile,seed";
+    fast_share_recovery_s,fast_share_recovery_s_max,tiers,date,profile,seed";
 
 pub fn render(report: &Report) -> String {
     let mut text = format!("{COLUMNS}\r\n");
@@ -31,6 +33,7 @@ pub fn render(report: &Report) -> String {
 /// The JSON of an outcome, with the metadata that all outcomes of the report share.
 fn fields(outcome: &Outcome, report: &Report) -> Value {
     let mut fields = serde_json::to_value(outcome).expect("plain figures and strings");
+    fields["tiers"] = figures::tiers(outcome, |bytes| bytes.to_string()).into();
     fields["date"] = report.meta.date.clone().into();
     fields["profile"] = report.meta.profile.clone().into();
     fields["seed"] = report.meta.seed.into();
@@ -57,6 +60,7 @@ fn cell(value: &Value) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::report::TierFill;
     use crate::report::tests::samples;
 
     #[test]
@@ -70,6 +74,16 @@ mod tests {
         for name in COLUMNS.split(',') {
             assert!(fields.get(name).is_some(), "{name}");
         }
+    }
+
+    #[test]
+    fn more_than_two_tiers_are_one_cell() {
+        let mut report = samples::report();
+        let tier = |bytes, limit_bytes| TierFill { bytes, limit_bytes };
+        report.results[0].tiers = vec![tier(8, Some(10)), tier(20, Some(20)), tier(5, None)];
+        let fields = fields(&report.results[0], &report);
+        assert_eq!(fields["tiers"], "8/10;20/20;5");
+        assert!(render(&report).contains(",8/10;20/20;5,"));
     }
 
     #[test]

@@ -2,7 +2,7 @@
 //! absent.
 
 use super::paired::{Ratio, Standing};
-use super::result::Outcome;
+use super::result::{Outcome, TierFill};
 
 /// The text for an absent figure.
 pub const ABSENT: &str = "–";
@@ -184,6 +184,15 @@ pub fn regained_otherwise(outcome: &Outcome) -> String {
 pub fn slow_lines(outcome: &Outcome) -> String {
     let (lines, charged) = (outcome.lines_slow_per_op, outcome.charged_ns_per_op);
     format!("{lines:.2}/{charged:.0}")
+}
+
+/// Each tier's bytes, and its limit if it has one, where there are more than two.
+pub fn tiers(outcome: &Outcome, bytes: impl Fn(u64) -> String) -> String {
+    let tier = |it: &TierFill| match it.limit_bytes {
+        Some(limit) => format!("{}/{}", bytes(it.bytes), bytes(limit)),
+        None => bytes(it.bytes),
+    };
+    outcome.tiers.iter().map(tier).collect::<Vec<_>>().join(";")
 }
 
 /// Promoted and demoted nodes or pages.

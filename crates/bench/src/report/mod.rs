@@ -28,7 +28,7 @@ pub use machine::Machine;
 pub use paired::{Ratio, Standing};
 pub use progress::{Progress, Silent};
 pub use result::{
-    Bounds, Calibration, LevelFill, Meta, Outcome, Sample, fast_share, latencies, median,
+    Bounds, Calibration, LevelFill, Meta, Outcome, Sample, TierFill, fast_share, latencies, median,
     percentiles,
 };
 pub use written::{Report, check_writable, write_file};

@@ -273,6 +273,17 @@ pub struct Outcome {
     pub levels: Vec<LevelFill>,
     /// Bytes in the fast tier for copies of records, which are in no level.
     pub copies_bytes: u64,
+    /// All tiers at the end, the fast one first, where there are more than two; otherwise empty.
+    pub tiers: Vec<TierFill>,
+}
+
+/// How full a tier is.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct TierFill {
+    /// Bytes in the tier.
+    pub bytes: u64,
+    /// The most that it may have; `null` for a tier that the placement does not use.
+    pub limit_bytes: Option<u64>,
 }
 
 /// One moment of a run.

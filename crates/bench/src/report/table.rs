@@ -115,7 +115,11 @@ fn lines_about(outcome: &Outcome) -> impl Iterator<Item = String> {
             outcome.unanswered
         )
     });
-    let others = [kernel::line(outcome), misplaced, bound, unanswered];
+    let tiers = (!outcome.tiers.is_empty()).then(|| {
+        let each = figures::tiers(outcome, figures::bytes).replace(';', ", ");
+        format!("bytes in each tier, of at most: {each}")
+    });
+    let others = [kernel::line(outcome), misplaced, bound, unanswered, tiers];
     recovered.chain(others.into_iter().flatten())
 }
 

@@ -16,6 +16,7 @@ mod paged;
 mod plan;
 mod record_format;
 mod recovery;
+mod request_setting;
 mod request_threads;
 mod runner;
 mod schedule;
@@ -23,6 +24,7 @@ mod setting;
 mod source;
 mod subject;
 mod threads;
+mod tiers;
 
 pub use timberline_research::pages::PageCosts;
 pub use timberline_research::table;
@@ -33,8 +35,10 @@ pub use plan::{
     watermarks,
 };
 pub use record_format::{Keys, RecordFormat};
+pub use request_setting::RequestSetting;
 pub use runner::{Measured, emulated, native};
+pub use setting::Setting;
 #[cfg(test)]
 pub(crate) use setting::tests;
-pub use setting::{RequestSetting, Setting};
 pub use source::{Requests, Source};
+pub use tiers::MemoryTiers;

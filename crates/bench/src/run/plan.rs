@@ -201,6 +201,8 @@ pub struct Plan {
     /// Unmeasured time of a placement that adapts, before the first round.
     pub warmup: Duration,
     pub budget: Budget,
+    /// The tiers between the fast one and the slowest, fastest first.
+    pub middle: Vec<Budget>,
     /// Interval at which the hot region moves, in a placement's own measured time; makes one long
     /// round.
     pub shift_every: Option<Duration>,
@@ -210,8 +212,8 @@ pub struct Plan {
     /// SIDLE's low and high watermarks, as fractions of fast memory. The published ones if `None`.
     pub watermarks: Option<(f64, f64)>,
     pub seed: u64,
-    /// The NUMA nodes of the two tiers; empty for any node.
-    pub nodes: [Vec<u32>; 2],
+    /// The NUMA nodes of each tier, the fast one first; empty for any node.
+    pub nodes: Vec<Vec<u32>>,
     /// Size of the emulator's CPU cache, for each thread.
     pub cpu_cache: CacheSize,
     /// Requests of a thread that overlap in emulated memory; 0 if each waits for the one before.
@@ -278,6 +280,29 @@ impl Plan {
             format!("{option} affects {heeding} only.")
         };
         self.parameters().map(note).collect()
+    }
+
+    /// The NUMA nodes of a tier; empty for any node.
+    pub fn nodes_of(&self, tier: usize) -> &[u32] {
+        self.nodes.get(tier).map_or(&[], Vec::as_slice)
+    }
+
+    /// Checks that every placement can use all tiers.
+    fn check_tiers(&self) -> Result<(), BadInput> {
+        let takes_all = |name: &str| table::row(name).is_some_and(|row| row.more_tiers);
+        let by_two = self.placements.iter().find(|name| !takes_all(name));
+        match by_two {
+            Some(name) if !self.middle.is_empty() => {
+                let able = TABLE.iter().filter(|row| row.more_tiers);
+                let able: Vec<_> = able.map(|row| row.name).collect();
+                Err(BadInput(format!(
+                    "the placement {name} uses two tiers, and --tiers gives {}: leave it out, or give --placements of {}",
+                    self.middle.len() + 2,
+                    able.join(", ")
+                )))
+            }
+            _ => Ok(()),
+        }
     }
 
     /// Checks that each given parameter affects at least one placement.
@@ -350,6 +375,7 @@ impl Plan {
     /// One line with the needed and the available amount.
     pub fn check(&self, available: u64) -> Result<(), BadInput> {
         self.check_heeded()?;
+        self.check_tiers()?;
         let record = |load: &Load| self.record_bytes(load);
         let map = |load: &Load| self.tree_bytes(load) + self.growth(load) as u64;
         let largest = self.loads.iter().map(map).max().unwrap_or(0);
@@ -367,15 +393,19 @@ impl Plan {
             .iter()
             .filter(|name| table::row(name).is_some_and(|row| row.grain() == Grain::Kernel));
         if let Some(kernel) = kernel.next()
-            && self.nodes.iter().any(Vec::is_empty)
+            && (0..2).any(|tier| self.nodes_of(tier).is_empty())
         {
             return Err(BadInput(format!(
                 "the placement {kernel} needs two real memory tiers: give --native"
             )));
         }
-        if let Budget::Bytes(bytes) = self.budget
-            && bytes as u64 > available
-        {
+        let sizes = std::iter::once(&self.budget).chain(&self.middle);
+        let bytes = sizes.map(|size| match size {
+            Budget::Bytes(bytes) => *bytes,
+            Budget::Ratio(_) => 0,
+        });
+        let bytes: usize = bytes.sum();
+        if bytes as u64 > available {
             return Err(BadInput(format!(
                 "a budget of {bytes} bytes is more than the {available} bytes of free memory"
             )));

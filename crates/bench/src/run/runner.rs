@@ -256,6 +256,7 @@ fn load_all<'a, I: PlacedIndex>(
     let sizes = Sizes {
         tree: guess,
         fast: guess,
+        middle: vec![0; plan.middle.len()],
         slow: 0,
         chunk,
         levels: u8::MAX,
@@ -275,10 +276,12 @@ fn load_all<'a, I: PlacedIndex>(
         ratio_of_profile: measured.ratio_of_profile,
     });
     let fast = plan.budget.bytes(tree);
+    let middle = plan.middle.iter().map(|size| size.bytes(tree)).collect();
     let slow = tree + tree / 10 + (256 << 10) + plan.growth(load);
     let sizes = Sizes {
         tree,
         fast,
+        middle,
         slow,
         chunk,
         levels: levels_within(&reference.subject.map.stats(), fast),

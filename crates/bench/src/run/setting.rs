@@ -1,7 +1,6 @@
 //! All inputs of a run's results, as the JSON records them.
 
 use std::fmt;
-use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -12,6 +11,7 @@ use timberline_tier::emulator::CacheSize;
 
 use super::plan::{Budget, Load, Plan, indexes, placements};
 use super::record_format::{Keys, RecordFormat};
+use super::request_setting::RequestSetting;
 use super::source::Requests;
 use crate::BadInput;
 use crate::trace::Trace;
@@ -19,50 +19,6 @@ use crate::workload::{Distribution, KeySpace, Lines, Tpcc, Workload};
 
 /// More requests a second than any map serves.
 const MOST_A_SECOND: f64 = 50e6;
-
-/// The source of requests.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-#[serde(rename_all = "snake_case")]
-pub enum RequestSetting {
-    /// Workloads, one after the other.
-    Workloads {
-        names: Vec<String>,
-        /// The distribution of their requests, if not their own.
-        distribution: Option<String>,
-        /// A file whose lines are the keys, instead of numbers.
-        keys: Option<PathBuf>,
-    },
-    Trace {
-        path: PathBuf,
-        /// Its format; if `None`, its name tells it.
-        format: Option<String>,
-        /// Replay speed: 2 is twice as fast as recorded.
-        speed: Option<f64>,
-        /// Whether to run in a closed loop: each request waits for the response to the previous
-        /// one, whatever the timestamps.
-        closed_loop: bool,
-    },
-}
-
-impl RequestSetting {
-    /// One workload over numbers.
-    pub fn workload(name: &str, distribution: Option<&str>) -> Self {
-        RequestSetting::Workloads {
-            names: vec![name.into()],
-            distribution: distribution.map(String::from),
-            keys: None,
-        }
-    }
-
-    pub fn closed_loop(path: &Path, format: Option<String>) -> Self {
-        RequestSetting::Trace {
-            path: path.into(),
-            format,
-            speed: None,
-            closed_loop: true,
-        }
-    }
-}
 
 /// A run: maps, requests, and the placements to compare. Runs with equal settings are comparable.
 ///
@@ -81,6 +37,9 @@ pub struct Setting {
     pub threads: usize,
     /// Fast memory.
     pub budget: Budget,
+    /// The tiers between the fast one and the slowest, fastest first.
+    #[serde(default)]
+    pub middle: Vec<Budget>,
     /// The placements, side by side.
     pub placements: Vec<String>,
     /// Measured time of a placement in a round, s.
@@ -108,10 +67,11 @@ pub struct Setting {
     pub cpu_cache: usize,
     /// Costs of page placements, ns, such as `fault=1000`; as published if empty.
     pub page_costs: String,
-    /// The emulator's profile; `native` for real memory.
+    /// The emulator's profile, or several joined by `+`: one for each tier but the fast one.
+    /// `native` for real memory.
     pub profile: String,
-    /// NUMA nodes of the fast tier and of the slow one; empty for the emulator.
-    pub nodes: [Vec<u32>; 2],
+    /// NUMA nodes of each tier, the fast one first; empty for the emulator.
+    pub nodes: Vec<Vec<u32>>,
     /// The kernel's tiering mode, if the run sets it.
     pub kernel_tiering: Option<String>,
     /// Seed of all requests.
@@ -183,6 +143,7 @@ impl Setting {
             rounds: within("rounds", self.rounds, 10_000)?,
             warmup: seconds("warmup", self.warmup_s, 0.0)?,
             budget: self.budget,
+            middle: self.middle.clone(),
             shift_every: optional("shift-every", self.shift_every_s, 0.5)?,
             interval: optional("interval", self.interval_s, 0.001)?,
             watermarks: self.watermarks,
@@ -302,11 +263,31 @@ impl Setting {
                 plan.overlap
             )
         });
+        let tiers = (!self.middle.is_empty()).then(|| self.tiers_in_words());
         trace
             .into_iter()
+            .chain(tiers)
             .chain(overlap)
             .chain(plan.notes())
             .collect()
+    }
+
+    /// The tiers of memory and their sizes.
+    fn tiers_in_words(&self) -> String {
+        let names: Vec<&str> = match self.profile.as_str() {
+            "native" => vec!["the next"; self.middle.len()],
+            profiles => profiles.split('+').collect(),
+        };
+        let middle = names.iter().zip(&self.middle);
+        let middle = middle.map(|(name, size)| format!("{name} {size}"));
+        format!(
+            "Memory of {} tiers, fastest first: fast {}, {}, {} the rest; slow lines and bytes are those of all \
+             tiers but the fast one.",
+            self.middle.len() + 2,
+            self.budget,
+            middle.collect::<Vec<_>>().join(", "),
+            names.get(self.middle.len()).unwrap_or(&"the slowest"),
+        )
     }
 
     /// Its estimated time, s; good enough to compare runs with each other.
@@ -377,6 +358,8 @@ impl fmt::Display for Setting {
 
 #[cfg(test)]
 pub mod tests {
+    use std::path::Path;
+
     use super::*;
 
     /// A very short run.
@@ -389,6 +372,7 @@ pub mod tests {
             value_bytes: 8,
             threads: 1,
             budget: Budget::Ratio(0.2),
+            middle: Vec::new(),
             placements: ["all-fast", "interleave", "timberline"]
                 .map(String::from)
                 .to_vec(),

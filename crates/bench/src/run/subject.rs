@@ -23,7 +23,7 @@ use super::memory_hog::MemoryHog;
 use super::paged::PageSide;
 use super::plan::Plan;
 use super::record_format::RecordFormat;
-use crate::report::{LevelFill, Outcome};
+use crate::report::{LevelFill, Outcome, TierFill};
 use crate::substrate::Substrate;
 
 /// Nodes of fast memory that the oracle leaves free for future inner nodes.
@@ -47,7 +47,7 @@ pub struct Subject<I: PlacedIndex> {
     /// The fast budget; `all-fast` has none.
     budget: Option<usize>,
     /// The NUMA nodes of its tiers.
-    nodes: [Vec<u32>; 2],
+    nodes: Vec<Vec<u32>>,
     /// The memory hog that enforces the budget on the kernel.
     hog: Option<MemoryHog>,
     /// The counter of the kernel's moves, once the kernel places its pages.
@@ -60,6 +60,8 @@ pub struct Sizes {
     /// Bytes of the whole tree in fast memory.
     pub tree: usize,
     pub fast: usize,
+    /// Of the tiers between the fast one and the slowest.
+    pub middle: Vec<usize>,
     pub slow: usize,
     /// Bytes of a chunk, from which slots of one size are cut: the same for all, so that no map has
     /// larger pages than another.
@@ -84,18 +86,21 @@ impl<I: PlacedIndex> Subject<I> {
     ) -> Result<Self, String> {
         let name = row.name;
         let total = sizes.fast + sizes.slow;
-        let (fast, slow) = match row.tiers {
-            Tiers::Fast => (total, 0),
-            Tiers::Slow => (0, total),
-            Tiers::Both | Tiers::BothFast => (sizes.fast, sizes.slow),
+        let none = vec![0; sizes.middle.len()];
+        let (fast, middle, slow) = match row.tiers {
+            Tiers::Fast => (total, none, 0),
+            Tiers::Slow => (0, none, total),
+            Tiers::Both | Tiers::BothFast => (sizes.fast, sizes.middle.clone(), sizes.slow),
         };
         let mut config = ArenasConfig::two_tiers(fast, slow);
         config.chunk_bytes = sizes.chunk.min(config.chunk_bytes);
         // A huge page moves as a whole, and only into contiguous free memory: rare under a tight
         // budget.
         config.huge_pages &= row.grain() != Grain::Kernel;
-        let limits = [fast, slow];
-        let mut nodes = plan.nodes.clone();
+        let limits = [vec![fast], middle, vec![slow]].concat();
+        let mut nodes: Vec<Vec<u32>> = (0..limits.len())
+            .map(|tier| plan.nodes_of(tier).to_vec())
+            .collect();
         if row.tiers == Tiers::BothFast {
             nodes[1] = nodes[0].clone();
         }
@@ -105,12 +110,15 @@ impl<I: PlacedIndex> Subject<I> {
             .map(|(limit, nodes)| TierConfig::new(limit, nodes))
             .collect();
         let arenas = Arenas::new(&config).map_err(|error| error.to_string())?;
-        let fast_ratio = sizes.fast as f64 / sizes.tree.max(1) as f64;
+        let ratio = |bytes: usize| bytes as f64 / sizes.tree.max(1) as f64;
+        let fast_ratio = ratio(sizes.fast);
+        let middle_ratios: Vec<f64> = sizes.middle.iter().map(|&bytes| ratio(bytes)).collect();
         let mut made = match row.make {
             Make::Nodes(make) => make(&Setup {
                 arenas: &arenas,
                 heat: I::heat(format),
                 fast_ratio,
+                middle_ratios: &middle_ratios,
                 fast_levels: sizes.levels,
                 seed: plan.seed,
                 interval: plan.interval,
@@ -306,10 +314,13 @@ impl<I: PlacedIndex> Subject<I> {
     /// Committed bytes, fast and slow.
     pub fn committed(&self) -> (usize, usize) {
         let arenas = self.map.memory().arenas();
-        (
-            arenas.budget(TierId::FAST).used(),
-            arenas.budget(TierId::SLOW).used(),
-        )
+        let used = |tier| arenas.budget(tier).used();
+        (used(TierId::FAST), self.tiers().skip(1).map(used).sum())
+    }
+
+    /// All tiers, the fast one first.
+    fn tiers(&self) -> impl Iterator<Item = TierId> {
+        (0..self.map.memory().arenas().tiers()).map(|tier| TierId(tier as u8))
     }
 
     /// Pages on a node other than their tier's; `None` if no tier is bound, or the kernel does not
@@ -319,8 +330,7 @@ impl<I: PlacedIndex> Subject<I> {
             return None;
         }
         let arenas = self.map.memory().arenas();
-        let tiers = [TierId::FAST, TierId::SLOW].into_iter();
-        let censuses = tiers.map(|tier| arenas.census(tier).ok());
+        let censuses = self.tiers().map(|tier| arenas.census(tier).ok());
         censuses.map(|census| Some(census?.misplaced as u64)).sum()
     }
 
@@ -357,6 +367,16 @@ impl<I: PlacedIndex> Subject<I> {
         };
         outcome.index = I::NAME.into();
         outcome.placement = self.name.into();
+        if arenas.tiers() > 2 {
+            let fill = |tier| {
+                let budget = arenas.budget(tier);
+                TierFill {
+                    bytes: budget.used() as u64,
+                    limit_bytes: (budget.limit() > 0).then_some(budget.limit() as u64),
+                }
+            };
+            outcome.tiers = self.tiers().map(fill).collect();
+        }
         outcome.fast_bytes = stats.fast_bytes as u64;
         outcome.slow_bytes = stats.slow_bytes as u64;
         if self.is_of_pages() {

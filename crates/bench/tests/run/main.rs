@@ -60,6 +60,7 @@ fn plan(loads: Vec<Load>) -> Plan {
         rounds: 1,
         warmup: Duration::from_millis(20),
         budget: Budget::Ratio(0.2),
+        middle: Vec::new(),
         shift_every: None,
         interval: None,
         watermarks: None,
@@ -67,7 +68,7 @@ fn plan(loads: Vec<Load>) -> Plan {
         overlap: 0,
         cpu_cache: CacheSize::default(),
         seed: 42,
-        nodes: [Vec::new(), Vec::new()],
+        nodes: Vec::new(),
         page_costs: PageCosts::default(),
     }
 }

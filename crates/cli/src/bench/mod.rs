@@ -1,5 +1,6 @@
 //! `timberline bench`: compares placements side by side, in one command.
 
+mod memory;
 mod remote;
 mod store;
 
@@ -9,7 +10,7 @@ use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 use timberline_bench::report::side_by_side::SideBySide;
 use timberline_bench::report::{Meta, Report, combine, write_file};
 use timberline_bench::run::table::{self, TABLE};
-use timberline_bench::run::{self, Budget, INDEXES, Setting};
+use timberline_bench::run::{self, INDEXES, Setting};
 use timberline_tier::tiering::{KernelTiering, Set};
 use timberline_tier::topology::Topology;
 
@@ -17,9 +18,9 @@ use crate::known::known;
 use crate::live::LiveView;
 use crate::loads::{Loads, RECORDS};
 use crate::outputs::{OF_REPORTS, OF_RUN, OF_TWO, Outputs};
-use crate::setup::{Emulation, available, cores, interrupts};
-use crate::tiers::Nodes;
+use crate::setup::{available, cores, interrupts};
 use crate::{Failure, bars, processes};
+use memory::MemoryArgs;
 
 #[derive(clap::Args)]
 pub struct Args {
@@ -62,12 +63,10 @@ struct Comparison {
     /// Placements to compare side by side, of nodes or of emulated pages (tpp, autonuma, damon,
     /// memtis, caption, oracle-pages). oracle: static placement from exact frequencies; adaptive
     /// ones can beat it. An unknown name lists all [default: all-fast, interleave, inner-fast,
-    /// oracle, sidle, timberline]
+    /// oracle, sidle, timberline; of these, with more than two tiers, those that use all]
     #[arg(
         long,
         value_delimiter = ',',
-        default_value = "all-fast,interleave,inner-fast,oracle,sidle,timberline",
-        hide_default_value = true,
         value_parser = known(TABLE.map(|row| row.name)),
         hide_possible_values = true,
         value_name = "NAMES"
@@ -103,45 +102,6 @@ struct Comparison {
     /// rounds
     #[arg(long)]
     quick: bool,
-}
-
-#[derive(clap::Args)]
-#[command(next_help_heading = "Memory")]
-struct MemoryArgs {
-    /// Fast memory: a fraction of the tree's bytes (`20%`) or bytes (`64M`)
-    #[arg(long, default_value = "20%", value_name = "BUDGET")]
-    budget: String,
-    #[command(flatten)]
-    emulation: Emulation,
-    /// Size of the emulated CPU cache of each thread [default: 1M; quick: 128K]
-    #[arg(long, value_name = "BYTES")]
-    cpu_cache: Option<String>,
-    /// Overlap the requests of a thread in emulated slow memory, up to the profile's prefetches in
-    /// flight: an upper bound of what a core can overlap. The default, none, is the lower bound
-    #[arg(long)]
-    overlap: bool,
-    /// Use this machine's own memory tiers instead of the emulator
-    #[arg(long)]
-    native: bool,
-    #[command(flatten)]
-    nodes: Nodes,
-    /// Kernel tiering during the run: none, autonuma, damon; restored afterwards [default:
-    /// unchanged]
-    #[arg(
-        long,
-        value_parser = known(KernelTiering::NAMES.map(|(name, _)| name)),
-        hide_possible_values = true,
-        value_name = "NAME"
-    )]
-    kernel_tiering: Option<String>,
-    /// Costs of page placements, ns, such as `fault=1000,copy=5500` [default: as published]
-    #[arg(
-        long,
-        default_value = "",
-        hide_default_value = true,
-        value_name = "COSTS"
-    )]
-    page_costs: String,
 }
 
 #[derive(clap::Args)]
@@ -196,6 +156,16 @@ const OF_A_RUN: [&str; 9] = [
     "LiveView",
 ];
 
+/// The placements, if none are given.
+const PLACEMENTS: [&str; 6] = [
+    "all-fast",
+    "interleave",
+    "inner-fast",
+    "oracle",
+    "sidle",
+    "timberline",
+];
+
 /// Rounds of a run that is not quick.
 const ROUNDS: usize = 6;
 /// Seconds of a slice: long enough for a placement that adapts to scan, cool and move in it.
@@ -214,7 +184,7 @@ struct Defaults {
 }
 
 impl Defaults {
-    fn of(comparison: &Comparison) -> Defaults {
+    fn of(comparison: &Comparison, placements: &[String]) -> Defaults {
         if comparison.quick {
             return Defaults {
                 records: 200_000,
@@ -229,7 +199,7 @@ impl Defaults {
             records: RECORDS,
             rounds: ROUNDS,
             warmup_s: 4.0,
-            slices: match comparison.placements.iter().any(adapts) {
+            slices: match placements.iter().any(adapts) {
                 true => (ADAPTING_SLICE, Some(STATIC_SLICE)),
                 false => (STATIC_SLICE, None),
             },
@@ -241,7 +211,8 @@ impl Defaults {
 impl Args {
     /// The setting that the arguments describe, on the memory of `topology`.
     fn setting(&self, topology: &Topology) -> Result<Setting, Failure> {
-        let defaults = Defaults::of(&self.comparison);
+        let placements = self.placements()?;
+        let defaults = Defaults::of(&self.comparison, &placements);
         let (slice_s, static_slice_s) = match self.comparison.slice {
             Some(slice) => (slice, None),
             None => defaults.slices,
@@ -254,13 +225,8 @@ impl Args {
             (Some(_), rounds) => rounds.unwrap_or(1),
             (None, rounds) => rounds.unwrap_or(defaults.rounds),
         };
-        let cpu_cache = self.memory.cpu_cache.as_deref();
-        let cpu_cache = cpu_cache.unwrap_or(defaults.cpu_cache);
         let watermarks = self.sidle.watermarks.as_deref().map(run::watermarks);
-        let nodes_of = |tier| match self.memory.native {
-            true => topology.tier_nodes(tier).to_vec(),
-            false => Vec::new(),
-        };
+        let tiers = self.memory.tiers()?;
         Ok(Setting {
             indexes: self.comparison.index.clone(),
             requests: self.loads.requests(),
@@ -272,9 +238,7 @@ impl Args {
                 cores().saturating_sub(aside).max(1)
             }),
             worker_cores: self.comparison.worker_cores,
-            overlap: self.memory.overlap,
-            budget: Budget::parse(&self.memory.budget).map_err(Failure::impossible)?,
-            placements: self.comparison.placements.clone(),
+            placements,
             slice_s,
             static_slice_s,
             rounds,
@@ -282,33 +246,31 @@ impl Args {
             shift_every_s: self.comparison.shift_every,
             interval_s: self.sidle.interval,
             watermarks: watermarks.transpose().map_err(Failure::impossible)?,
-            cpu_cache: run::cpu_cache(cpu_cache)
-                .map_err(Failure::impossible)?
-                .bytes(),
+            overlap: self.memory.overlap,
+            cpu_cache: self.memory.cpu_cache(defaults.cpu_cache)?,
             page_costs: self.memory.page_costs.clone(),
+            nodes: self.memory.nodes_of(topology, tiers.count()),
+            kernel_tiering: self.memory.kernel_tiering.clone(),
+            budget: tiers.fast,
+            middle: tiers.middle,
             profile: match self.memory.native {
                 true => "native".into(),
-                false => self.memory.emulation.profile.clone(),
+                false => tiers.profile,
             },
-            nodes: [nodes_of(0), nodes_of(1)],
-            kernel_tiering: self.memory.kernel_tiering.clone(),
             seed: self.comparison.seed,
         })
     }
 
-    /// The requested tiering mode of the kernel.
-    fn tiering(&self) -> Result<Option<KernelTiering>, Failure> {
-        let Some(name) = &self.memory.kernel_tiering else {
-            return Ok(None);
-        };
-        if !self.memory.native {
-            let line = "--kernel-tiering needs real memory: give --native, too";
-            return Err(Failure::Impossible(line.into()));
+    /// The placements to compare: those given, or those that the memory is for.
+    fn placements(&self) -> Result<Vec<String>, Failure> {
+        let given = &self.comparison.placements;
+        if !given.is_empty() {
+            return Ok(given.clone());
         }
-        let known = KernelTiering::NAMES.map(|(name, _)| name).join(", ");
-        let unknown = || format!("unknown kernel tiering `{name}`; possible: {known}");
-        let tiering = KernelTiering::parse(name).ok_or_else(|| Failure::Impossible(unknown()))?;
-        Ok(Some(tiering))
+        let by_two = self.memory.tiers()?.middle.is_empty();
+        let is_able = |name: &&str| by_two || table::row(name).is_some_and(|row| row.more_tiers);
+        let able = PLACEMENTS.into_iter().filter(is_able);
+        Ok(able.map(String::from).collect())
     }
 
     /// Refuses placements of emulated pages on the machine's own memory.
@@ -338,22 +300,19 @@ pub fn run(args: &Args) -> Result<(), Failure> {
     if args.remote.is_given() {
         return remote::run(args);
     }
-    let tiering = args.tiering()?;
+    let tiering = args.memory.tiering()?;
     args.check_paged()?;
     let topology = Topology::discover(Path::new("/")).map_err(Failure::failed)?;
     let topology = args.memory.nodes.apply(topology)?;
-    if args.memory.native && topology.tier_nodes(1).is_empty() {
-        return Err(Failure::Impossible(
-            "--native needs two memory tiers and this machine has one (see `timberline tiers`): run without \
-             --native for emulated slow memory, or name them with --fast-nodes and --slow-nodes"
-                .into(),
-        ));
-    }
+    args.memory.check(&topology)?;
     let setting = args.setting(&topology)?;
     let plan = setting.plan().map_err(Failure::impossible)?;
     plan.check(available(&topology))
         .map_err(Failure::impossible)?;
-    let profile = args.memory.emulation.profile()?;
+    let profile = match args.memory.native {
+        true => args.memory.emulation.profile()?,
+        false => run::profile(&setting.profile).map_err(Failure::impossible)?,
+    };
     let given = args.memory.emulation.base()?;
     args.output.outputs.check(&OF_RUN)?;
     // Installed before the kernel's settings change, so that an interrupted run restores them.
@@ -366,9 +325,9 @@ pub fn run(args: &Args) -> Result<(), Failure> {
         .output
         .live
         .beside(bars::for_stderr(args.output.quiet))?;
-    let _set = match (tiering, &plan.nodes) {
-        (Some(tiering), [fast, slow]) => set_tiering(tiering, fast, slow)?,
-        (None, _) => None,
+    let _set = match tiering {
+        Some(tiering) => set_tiering(tiering, plan.nodes_of(0), plan.nodes_of(1))?,
+        None => None,
     };
 
     let meta = Meta::here(env!("CARGO_PKG_VERSION"));

@@ -79,6 +79,7 @@ impl Scale {
             value_bytes: 8,
             threads: self.threads,
             budget: Budget::Ratio(0.2),
+            middle: Vec::new(),
             placements: placements.iter().map(ToString::to_string).collect(),
             slice_s: self.slice_s,
             static_slice_s: None,
