@@ -76,10 +76,11 @@ fn placements_of_three_tiers_run_side_by_side_on_each_map() {
         "btree,art,masstree",
         "--workloads",
         "ycsb-c",
+        "--records",
+        "20000",
+        "--quiet",
     ];
-    let mut command = bench(&scratch, &args);
-    command.args(["--records", "20000", "--quiet"]);
-    let output = command
+    let output = bench(&scratch, &args)
         .arg("--json")
         .arg(&json)
         .arg("--csv")

@@ -7,9 +7,6 @@
 
 #[path = "suite/art_of_words.rs"]
 mod art_of_words;
-#[path = "suite/btree_of_bytes.rs"]
-#[allow(dead_code)]
-mod btree_of_bytes;
 #[path = "suite/btree_of_words.rs"]
 mod btree_of_words;
 #[path = "suite/masstree_of_words.rs"]
@@ -114,11 +111,6 @@ fn are_linearizable<T: TestMap>() {
 #[test]
 fn of_a_btree() {
     are_linearizable::<btree_of_words::Map<NODE_128>>();
-}
-
-#[test]
-fn of_a_btree_of_strings() {
-    are_linearizable::<btree_of_bytes::Map<NODE_128>>();
 }
 
 #[test]

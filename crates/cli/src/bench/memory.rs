@@ -96,6 +96,7 @@ impl MemoryArgs {
         if !self.native {
             return Ok(());
         }
+        let (given, there) = (self.tiers()?.count(), topology.tiers().len());
         if topology.tier_nodes(1).is_empty() {
             return Err(Failure::Impossible(
                 "--native needs two memory tiers and this machine has one (see `timberline tiers`): run without \
@@ -103,7 +104,6 @@ impl MemoryArgs {
                     .into(),
             ));
         }
-        let (given, there) = (self.tiers()?.count(), topology.tiers().len());
         match given > there {
             true => Err(Failure::Impossible(format!(
                 "--tiers gives {given} tiers and this machine has {there} (see `timberline tiers`): give fewer, or \
