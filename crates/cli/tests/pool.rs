@@ -91,17 +91,24 @@ fn a_tree_over_processes_is_measured() {
     assert!(line.contains("the keys of the two sides differ"), "{line}");
 }
 
+/// What `bench --repartition` tells of keys that change hands under load: none is lost.
+fn handover(pools: &[&Pool], args: &[&str]) -> Value {
+    let repartition = ["--repartition", "--json", "-"];
+    let output = bench(pools, &[args, &repartition].concat())
+        .output()
+        .unwrap();
+    assert_eq!(output.status.code(), Some(0), "{}", stderr(&output));
+    let mut json: Value = serde_json::from_str(&stdout(&output)).unwrap();
+    let handover = json["handover"].take();
+    assert_eq!(handover["lost"], 0, "{handover}");
+    handover
+}
+
 #[test]
 fn keys_change_hands_between_processes() {
     let pools = [Pool::new(&[]), Pool::new(&[])];
     let pools: Vec<&Pool> = pools.iter().collect();
-    let output = bench(&pools, &["--repartition", "--cache", "0.9", "--json", "-"])
-        .output()
-        .unwrap();
-    assert_eq!(output.status.code(), Some(0), "{}", stderr(&output));
-    let json: Value = serde_json::from_str(&stdout(&output)).unwrap();
-    let handover = &json["handover"];
-    assert_eq!(handover["lost"], 0, "{handover}");
+    let handover = handover(&pools, &["--cache", "0.9"]);
     assert!(handover["checked"].as_u64() > Some(0), "{handover}");
     assert!(handover["writes"].as_u64() > Some(0), "{handover}");
     assert!(handover["unserved_ms"].as_f64() >= handover["given_ms"].as_f64());
@@ -124,14 +131,7 @@ fn libfabric_reaches_processes() {
     assert!(line.contains("another protocol"), "{line}");
     let line = refused(bench(&pools, &["--cache", "0.9", fabric[0], fabric[1]]));
     assert!(line.contains("the keys of the two sides differ"), "{line}");
-    let args = ["--repartition", "--cache", "0.9", "--json", "-"];
-    let output = bench(&pools, &[&both[..], &args].concat())
-        .output()
-        .unwrap();
-    assert_eq!(output.status.code(), Some(0), "{}", stderr(&output));
-    let json: Value = serde_json::from_str(&stdout(&output)).unwrap();
-    let handover = &json["handover"];
-    assert_eq!(handover["lost"], 0, "{handover}");
+    let handover = handover(&pools, &[&both[..], &["--cache", "0.9"]].concat());
     assert!(handover["writes"].as_u64() > Some(0), "{handover}");
 }
 
@@ -140,19 +140,7 @@ fn libfabric_reaches_processes() {
 fn keys_follow_the_load_between_processes() {
     let pools = [Pool::new(&[]), Pool::new(&[])];
     let pools: Vec<&Pool> = pools.iter().collect();
-    let args = [
-        "--repartition",
-        "--balance",
-        "--cache",
-        "0.9",
-        "--json",
-        "-",
-    ];
-    let output = bench(&pools, &args).output().unwrap();
-    assert_eq!(output.status.code(), Some(0), "{}", stderr(&output));
-    let json: Value = serde_json::from_str(&stdout(&output)).unwrap();
-    let handover = &json["handover"];
-    assert_eq!(handover["lost"], 0, "{handover}");
+    let handover = handover(&pools, &["--balance", "--cache", "0.9"]);
     assert!(handover["unserved_ms"].as_f64() >= handover["given_ms"].as_f64());
 }
 
