@@ -2,8 +2,8 @@
 //! <requests> [<map>]`. Prints a Markdown table of missing lines by tier and of what the emulator
 //! charged.
 //!
-//! One thread, whose time is a microsecond a request; the worker runs between requests. So all
-//! counts repeat to the digit, and no duration matters.
+//! One thread, whose time is a microsecond a request; the worker runs between requests. So no
+//! duration matters. Counts repeat to the digit, but for `timberline-leaves` on ART.
 
 use std::process::ExitCode;
 use std::sync::Arc;
