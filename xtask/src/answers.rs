@@ -7,6 +7,7 @@
 use std::path::Path;
 
 use crate::packages::{Packages, SUITE, launcher};
+use crate::test::CRATES;
 use crate::{Failure, exec};
 
 /// Below the target folder.
@@ -25,8 +26,8 @@ pub fn run(root: &Path) -> Result<(), Failure> {
     let wanted = ["redis-server", "redis-tools", "python3-redis"];
     let programs = packages.programs("programs", SUITE, &wanted);
     let programs = programs.map_err(Failure::Lacking)?;
-    let tests = "test -p timberline-server --test answers --test clients";
-    let mut tests = exec::cargo(root, tests);
+    let tests = format!("test {CRATES} --test answers --test clients");
+    let mut tests = exec::cargo(root, &tests);
     for (program, variable) in PROGRAMS {
         let launcher = launcher(&programs, program).map_err(Failure::Lacking)?;
         tests.env(variable, launcher);

@@ -4,22 +4,16 @@
 //! whatever fails.
 
 use std::cmp::Reverse;
-use std::collections::VecDeque;
 use std::ffi::OsStr;
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::sync::Mutex;
-use std::thread;
 
 use serde_json::Value;
 
-use crate::exec;
-use crate::test::{PEERS, TESTS};
-
-/// Binaries that run at a time. Each has as many threads as there are cores, but often its last
-/// tests leave most of these idle.
-const AT_A_TIME: usize = 2;
+use crate::test::{CRATES, TESTS};
+use crate::{exec, parallel};
 
 /// A compiled test binary and the folder of its package.
 #[derive(Debug, PartialEq)]
@@ -34,17 +28,11 @@ pub fn build_and_run(root: &Path) -> Result<(), String> {
     // Those with the most code run longest. Begun last, one would run alone.
     let bytes = |binary: &Binary| fs::metadata(&binary.program).map_or(0, |file| file.len());
     binaries.sort_by_key(|binary| Reverse(bytes(binary)));
-    let (left, failed) = (Mutex::new(VecDeque::from(binaries)), Mutex::new(Vec::new()));
-    let next = || left.lock().expect("no panic").pop_front();
-    thread::scope(|scope| {
-        for _ in 0..AT_A_TIME {
-            scope.spawn(|| {
-                while let Some(binary) = next() {
-                    if !binary.passes() {
-                        failed.lock().expect("no panic").push(binary.name());
-                    }
-                }
-            });
+    let failed = Mutex::new(Vec::new());
+    // Each has as many threads as there are cores, but often its last tests leave most of these idle.
+    parallel::for_each(binaries, |binary| {
+        if !binary.passes() {
+            failed.lock().expect("no panic").push(binary.name());
         }
     });
     let failed = failed.into_inner().expect("no panic");
@@ -56,7 +44,7 @@ pub fn build_and_run(root: &Path) -> Result<(), String> {
 
 /// Builds all tests and finds the binaries in what cargo says about them.
 pub fn build(root: &Path) -> Result<Vec<Binary>, String> {
-    let build = format!("test --workspace --exclude {} {TESTS} --no-run", PEERS);
+    let build = format!("test {CRATES} {TESTS} --no-run");
     let mut build = exec::cargo(root, &build);
     build.args(["--message-format", "json-render-diagnostics"]);
     let messages = exec::output(build)?;

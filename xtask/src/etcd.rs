@@ -6,6 +6,7 @@
 use std::path::Path;
 
 use crate::packages::{Packages, SUITE, launcher};
+use crate::test::CRATES;
 use crate::{Failure, exec};
 
 /// Below the target folder.
@@ -19,7 +20,7 @@ pub fn run(root: &Path) -> Result<(), Failure> {
         .and_then(|packages| packages.programs("server", SUITE, &["etcd-server"]))
         .and_then(|folder| launcher(&folder, "etcd"))
         .map_err(Failure::Lacking)?;
-    let mut tests = exec::cargo(root, "test -p timberline-remote --test etcd");
+    let mut tests = exec::cargo(root, &format!("test {CRATES} --test etcd"));
     tests.env(VARIABLE, etcd);
     exec::succeed(tests).map_err(Failure::Check)
 }

@@ -1,6 +1,4 @@
-//! `cargo xtask libfabric`: the fabric by libfabric, which the default build leaves out: it
-//! compiles C over libfabric's headers. Its tests run over the provider `tcp`, without special
-//! hardware.
+//! The headers that the fabric by libfabric is compiled with, and its own tests.
 //!
 //! The headers and the library are Debian's `libfabric-dev`. Unlike programs, they are of no use in
 //! a folder of their own: the library needs those of the system. So root installs them, and nobody
@@ -9,24 +7,33 @@
 use std::path::Path;
 use std::process::Command;
 
-use crate::{Failure, exec};
+use crate::exec;
 
+pub const NAME: &str = "libfabric";
 const PACKAGE: &str = "libfabric-dev";
 
-/// A machine that can't have the headers is an error.
-pub fn run(root: &Path) -> Result<(), Failure> {
-    if !has_headers(root) {
-        install().map_err(Failure::Lacking)?;
-        if !has_headers(root) {
-            let line = format!("the C compiler finds no rdma/fi_rma.h although {PACKAGE} is there");
-            return Err(Failure::Lacking(line));
-        }
+/// The headers are there, or are now.
+///
+/// # Errors
+/// Why this machine can't have them.
+pub fn headers(root: &Path) -> Result<(), String> {
+    if has_headers(root) {
+        return Ok(());
     }
-    let cargo = |args: &str| exec::succeed(exec::cargo(root, args)).map_err(Failure::Check);
-    let with = "-p timberline-remote -p timberline-server -p timberline-cli --features libfabric";
-    cargo(&format!("clippy {with} --all-targets -- -D warnings"))?;
-    cargo("test -p timberline-remote --features libfabric --lib --test fabrics")?;
-    cargo("test -p timberline-cli --features libfabric --test pool --test cluster")
+    install()?;
+    match has_headers(root) {
+        true => Ok(()),
+        false => Err(format!(
+            "the C compiler finds no rdma/fi_rma.h although {PACKAGE} is there"
+        )),
+    }
+}
+
+/// The tests inside the modules. Of this package alone: `--lib` of all packages would run every
+/// such test again.
+pub fn own_tests(root: &Path) -> Result<(), String> {
+    let tests = "test -p timberline-remote --features libfabric --lib";
+    exec::succeed(exec::cargo(root, tests))
 }
 
 /// Whether the C compiler finds libfabric's headers.

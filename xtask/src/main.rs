@@ -15,8 +15,10 @@ mod exec;
 mod fuzz;
 mod libfabric;
 mod model;
+mod optional;
 mod package;
 mod packages;
+mod parallel;
 mod sanitize;
 mod soak;
 mod step;
@@ -34,7 +36,7 @@ usage: cargo xtask <command>
 
   test [--all]         the gate: fmt, clippy, tidy, every test, docs
       --all            also all features, the least Rust and aarch64 where toolchains are there, `aarch64`,
-                       `seeded`, the loom models, `answers`, `tls`, `etcd`, `libfabric`, `browser`, `model` and `vm`
+                       `seeded`, the loom models, `answers`, `etcd`, `optional`, `browser`, `model` and `vm`
       --callgrind      also `callgrind`, with a bar
   soak [flags]         every test over many seeds: together, alone, on one core, beside a load, with each SIMD search
       --seeds N        how many, default 10
@@ -67,10 +69,11 @@ usage: cargo xtask <command>
   aarch64              tests of locks, memory and maps on an aarch64 that QEMU emulates (apt fetches it; nothing is installed)
   answers              what the server answers beside what Debian's redis-server does, byte for byte, and to redis-cli,
                        redis-benchmark and a client in Python (apt fetches them; nothing is installed)
-  tls                  the server and `timberline serve` with TLS, which the default build leaves out (needs a C compiler)
   etcd                 compute servers whose leases and partitions Debian's etcd has (apt fetches it; nothing is installed)
-  libfabric            memory servers by libfabric, over its provider tcp, which the default build leaves out (needs a C
-                       compiler and Debian's libfabric-dev, which it installs if it is root)
+  optional [NAME]      what the default build leaves out, because it needs a C compiler; all, or what is named:
+                       tls: the server and `timberline serve` with TLS
+                       libfabric: memory servers by libfabric, over its provider tcp (needs Debian's libfabric-dev, which
+                       it installs if it is root)
   browser              the live view of `bench` in Chromium (apt fetches it; nothing is installed): what it shows, and that it changes
   vm [flag or NAME]    Linux on machines with two or three kinds of memory, emulated by QEMU (apt fetches it; nothing is installed):
                        discovery, placement and the kernel agree; or one machine: hmat, soft-reserved, three-nodes, damon, cxl, old-kernel
@@ -78,7 +81,7 @@ usage: cargo xtask <command>
       --count          which share of accesses goes to fast memory, by placement, counted by a plugin of QEMU
       --seeded-bugs    only that a program whose arenas aren't bound is found out";
 
-const COMMANDS: &str = "test, soak, seeded, peers, tidy, package, callgrind, model, fuzz, sanitize, aarch64, answers, tls, etcd, libfabric, browser and vm";
+const COMMANDS: &str = "test, soak, seeded, peers, tidy, package, callgrind, model, fuzz, sanitize, aarch64, answers, etcd, optional, browser and vm";
 /// For commands that take flags only.
 const NO_NAMES: &[&str] = &[];
 
@@ -134,9 +137,8 @@ fn dispatch(args: &[String]) -> Result<(), Failure> {
         "sanitize" => sanitize::run(root, flags),
         "aarch64" => parse(&[]).and_then(|_| aarch64::run(root)),
         "answers" => parse(&[]).and_then(|_| answers::run(root)),
-        "tls" => parse(&[]).and_then(|_| test::tls(root).map_err(Failure::Check)),
         "etcd" => parse(&[]).and_then(|_| etcd::run(root)),
-        "libfabric" => parse(&[]).and_then(|_| libfabric::run(root)),
+        "optional" => optional::run(root, flags),
         "browser" => parse(&[]).and_then(|_| browser::run(root)),
         "vm" => vm::run(root, flags),
         "help" | "--help" | "-h" => {
@@ -181,6 +183,7 @@ mod tests {
         assert!(usage_of(&["model", "--all"]).contains("`--all`"));
         assert!(usage_of(&["fuzz", "--all"]).contains("`--all`"));
         assert!(usage_of(&["sanitize", "--all"]).contains("`--all`"));
+        assert!(usage_of(&["optional", "ssl"]).contains("it takes tls, libfabric"));
         assert!(usage_of(&["browser", "--all"]).contains("`--all`"));
         assert!(usage_of(&["callgrind", "--n3", "1"]).contains("`--n3`"));
     }

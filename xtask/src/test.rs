@@ -9,12 +9,16 @@ use std::path::Path;
 use crate::args::Args;
 use crate::step::{Step, run_all};
 use crate::{
-    Failure, aarch64, answers, binaries, browser, callgrind, etcd, exec, libfabric, model, package,
+    Failure, aarch64, answers, binaries, browser, callgrind, etcd, exec, model, optional, package,
     tidy, vm,
 };
 
 /// The package that the gate never compiles: it depends on many other maps.
-pub const PEERS: &str = "bench-peers";
+const PEERS: &str = "bench-peers";
+
+/// What the gate compiles. Every step selects all of it, whatever it runs: cargo unifies the features
+/// of packages built together, so a step that selects one package compiles its dependencies anew.
+pub const CRATES: &str = "--workspace --exclude bench-peers";
 
 /// Every target with tests. Not the examples, which `cargo test` builds otherwise: clippy checks
 /// them, and `timberline`'s own are modules of a test. To compile them took a tenth of the tests'
@@ -35,14 +39,6 @@ pub fn peers(root: &Path) -> Result<(), Failure> {
     cargo(&format!("test -p {PEERS}"))
 }
 
-/// Checks TLS, which the default build leaves out: it compiles C.
-pub fn tls(root: &Path) -> Result<(), String> {
-    let cargo = |args: &str| exec::succeed(exec::cargo(root, args));
-    let with = "-p timberline-server -p timberline-cli --features tls";
-    cargo(&format!("clippy {with} --all-targets -- -D warnings"))?;
-    cargo(&format!("test {with} --test tls --test serve"))
-}
-
 /// Lets shuttle choose interleavings, seeds bugs, and requires the checks to find them.
 ///
 /// The features stay out of every other step: cargo unifies features of crates built together.
@@ -60,10 +56,9 @@ pub fn seeded(root: &Path) -> Result<(), String> {
 
 fn steps(root: &Path, all: bool, callgrind: bool) -> Vec<Step<'_>> {
     let cargo = move |args: &str| exec::succeed(exec::cargo(root, args));
-    let crates = format!("--workspace --exclude {PEERS}");
-    let clippy = format!("clippy {crates} --all-targets -- -D warnings");
-    let doctests = format!("test {crates} --doc --no-fail-fast");
-    let docs = format!("doc {crates} --no-deps");
+    let clippy = format!("clippy {CRATES} --all-targets -- -D warnings");
+    let doctests = format!("test {CRATES} --doc --no-fail-fast");
+    let docs = format!("doc {CRATES} --no-deps");
     vec![
         Step::new("fmt", move || cargo("fmt --all --check")),
         Step::new("clippy", move || cargo(&clippy)),
@@ -87,9 +82,8 @@ fn steps(root: &Path, all: bool, callgrind: bool) -> Vec<Step<'_>> {
             "runs with --callgrind, or as `cargo xtask callgrind`",
         ),
         Step::new("answers", move || answers::run(root)).only_if(all, ON_REQUEST),
-        Step::new("tls", move || tls(root)).only_if(all, ON_REQUEST),
         Step::new("etcd", move || etcd::run(root)).only_if(all, ON_REQUEST),
-        Step::new("libfabric", move || libfabric::run(root)).only_if(all, ON_REQUEST),
+        Step::new("optional", move || optional::run(root, &[])).only_if(all, ON_REQUEST),
         Step::new("browser", move || browser::run(root)).only_if(all, ON_REQUEST),
         Step::new("model", move || model::run(root, &[])).only_if(all, ON_REQUEST),
         Step::new("vm", move || vm::run(root, &[])).only_if(all, ON_REQUEST),
@@ -135,9 +129,8 @@ mod tests {
                 "loom",
                 "callgrind",
                 "answers",
-                "tls",
                 "etcd",
-                "libfabric",
+                "optional",
                 "browser",
                 "model",
                 "vm"

@@ -9,12 +9,15 @@ mod tlc;
 mod verdict;
 
 use std::path::Path;
+use std::sync::atomic::Ordering::Relaxed;
+use std::sync::atomic::{AtomicU64, AtomicUsize};
 use std::time::Instant;
 
-use crate::Failure;
 use crate::args::Args;
+use crate::{Failure, parallel};
 use config::Config;
 use tlc::Tlc;
+use verdict::Verdict;
 
 /// The command: a machine that can't check is an error.
 pub fn run(root: &Path, words: &[String]) -> Result<(), Failure> {
@@ -31,7 +34,7 @@ pub fn run(root: &Path, words: &[String]) -> Result<(), Failure> {
         }
         return Ok(());
     }
-    check(root, &Tlc::get(root)?, &configs).map_err(Failure::Check)
+    check(root, &Tlc::get(root)?, configs).map_err(Failure::Check)
 }
 
 /// The configurations that were asked for, and whether only to list them.
@@ -43,31 +46,36 @@ fn choose(words: &[String], mut all: Vec<Config>) -> Result<(Vec<Config>, bool),
     Ok((all, args.has("--list")))
 }
 
-/// Checks each configuration, one line for each; an error when one is not as expected.
-fn check(root: &Path, tlc: &Tlc, configs: &[Config]) -> Result<(), String> {
-    let (begun, mut all_states, mut failed) = (Instant::now(), 0, 0);
-    for config in configs {
+/// Checks the configurations, one line for each; an error when one is not as expected.
+fn check(root: &Path, tlc: &Tlc, configs: Vec<Config>) -> Result<(), String> {
+    let (begun, count) = (Instant::now(), configs.len());
+    let (all_states, failed) = (AtomicU64::new(0), AtomicUsize::new(0));
+    parallel::for_each(configs, |config| {
         let begun = Instant::now();
-        let (verdict, output) = tlc.check(&root.join("model"), config)?;
+        let (verdict, output) = match tlc.check(&root.join("model"), &config) {
+            Ok(checked) => checked,
+            Err(why) => (Verdict::Broken(why), String::new()),
+        };
         let seconds = begun.elapsed().as_secs_f64();
         let states = verdict::states(&output).unwrap_or(0);
-        all_states += states;
-        let Config { name, expected, .. } = config;
-        if expected.is_met(&verdict) {
-            println!("  {name:<46} {states:>8} states {seconds:>6.1} s  {expected}");
+        all_states.fetch_add(states, Relaxed);
+        let Config { name, expected, .. } = &config;
+        let result = if expected.is_met(&verdict) {
+            expected.to_string()
         } else {
-            failed += 1;
-            let log = tlc.log(config);
-            println!(
-                "  {name:<46} {states:>8} states {seconds:>6.1} s  FAILED: expected `{expected}`, but {verdict} (see {})",
+            failed.fetch_add(1, Relaxed);
+            let log = tlc.log(&config);
+            format!(
+                "FAILED: expected `{expected}`, but {verdict} (see {})",
                 log.display()
-            );
-        }
-    }
-    let seconds = begun.elapsed().as_secs_f64();
-    let count = configs.len();
+            )
+        };
+        println!("  {name:<46} {states:>8} states {seconds:>6.1} s  {result}");
+    });
+    let (seconds, states) = (begun.elapsed().as_secs_f64(), all_states.into_inner());
+    let failed = failed.into_inner();
     let summary = format!(
-        "model: {count} configurations, {all_states} states in {seconds:.0} s, failed: {failed}"
+        "model: {count} configurations, {states} states in {seconds:.0} s, failed: {failed}"
     );
     if failed > 0 {
         return Err(summary);

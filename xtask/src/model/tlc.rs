@@ -56,7 +56,10 @@ impl Tlc {
         Ok(Tlc { jar, folder })
     }
 
-    /// Checks one configuration to the end. Returns TLC's verdict, and all that it printed.
+    /// Checks one configuration to the end, by one thread: two searches at a time take less of the
+    /// cores than one after the other by two threads each, which wait for each other.
+    ///
+    /// Returns TLC's verdict, and all that it printed.
     pub fn check(&self, models: &Path, config: &Config) -> Result<(Verdict, String), String> {
         let log = self.log(config);
         let states = self.folder.join("states").join(&config.name);
@@ -75,7 +78,7 @@ impl Tlc {
             .arg(format!("-Djava.io.tmpdir={}", states.display()))
             .arg("-cp")
             .arg(&self.jar)
-            .args([MAIN, "-nowarning", "-workers", "2", "-metadir"])
+            .args([MAIN, "-nowarning", "-workers", "1", "-metadir"])
             .arg(&states)
             .arg("-config")
             .arg(models.join(format!("{}.cfg", config.name)))
