@@ -7,6 +7,8 @@
 
 #[path = "suite/art_of_words.rs"]
 mod art_of_words;
+#[path = "suite/btree_of_bytes.rs"]
+mod btree_of_bytes;
 #[path = "suite/btree_of_words.rs"]
 mod btree_of_words;
 #[path = "suite/masstree_of_words.rs"]
@@ -111,6 +113,11 @@ fn are_linearizable<T: TestMap>() {
 #[test]
 fn of_a_btree() {
     are_linearizable::<btree_of_words::Map<NODE_128>>();
+}
+
+#[test]
+fn of_a_btree_of_strings() {
+    are_linearizable::<btree_of_bytes::Map<{ btree_of_bytes::NODE_128 }>>();
 }
 
 #[test]

@@ -6,6 +6,9 @@
 #[cfg(feature = "seeded-bugs")]
 #[path = "suite/art_of_words.rs"]
 mod art_of_words;
+#[cfg(feature = "seeded-bugs")]
+#[path = "suite/btree_of_bytes.rs"]
+mod btree_of_bytes;
 #[path = "suite/btree_of_words.rs"]
 mod btree_of_words;
 #[cfg(feature = "seeded-bugs")]
@@ -30,6 +33,8 @@ use suite::linear::keys::Keys;
 use suite::linear::{Perform, judge};
 
 type Map = AnyBits<btree_of_words::Map<NODE_128>>;
+#[cfg(feature = "seeded-bugs")]
+type Strings = AnyBits<btree_of_bytes::Map<{ btree_of_bytes::NODE_128 }>>;
 #[cfg(feature = "seeded-bugs")]
 type Radix = AnyBits<art_of_words::Map<timberline_tree::art::Near>>;
 
@@ -197,6 +202,12 @@ mod one_layer {
 
 #[test]
 #[cfg(feature = "seeded-bugs")]
+fn a_page_of_strings_copied_before_it_is_locked_is_found() {
+    found(Some(copied_before_locked), perform::<Strings>);
+}
+
+#[test]
+#[cfg(feature = "seeded-bugs")]
 fn a_border_node_copied_before_it_is_locked_is_found() {
     found(Some(copied_before_locked), perform::<one_layer::Map>);
 }
@@ -211,6 +222,7 @@ fn a_pop_in_two_steps_is_found() {
     let plant = || plant(Bug::PoppedInTwoSteps);
     let found = [
         find_mistake::<Map>(PATIENCE, plant),
+        find_mistake::<Strings>(PATIENCE, plant),
         find_mistake::<one_layer::Map>(PATIENCE, plant),
         find_mistake::<Radix>(PATIENCE, plant),
     ];
