@@ -29,7 +29,8 @@ pub fn build_and_run(root: &Path) -> Result<(), String> {
     let bytes = |binary: &Binary| fs::metadata(&binary.program).map_or(0, |file| file.len());
     binaries.sort_by_key(|binary| Reverse(bytes(binary)));
     let failed = Mutex::new(Vec::new());
-    // Each has as many threads as there are cores, but often its last tests leave most of these idle.
+    // Each has as many threads as there are cores, but often its last tests leave most of them
+    // idle.
     parallel::for_each(binaries, |binary| {
         if !binary.passes() {
             failed.lock().expect("no panic").push(binary.name());

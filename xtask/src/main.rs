@@ -58,6 +58,7 @@ usage: cargo xtask <command>
   model [flags] [NAME] the TLA+ models in model/, checked by TLC (needs Java; Maven fetches TLC);
                        of all configurations, or of those that are named
       --list           what there is to check, and check nothing
+      --short          without those of more than 200,000 states, as in `test --all`
       --seeded-bugs-only  only that seeded bugs are found
   fuzz [flags] [TARGET] libFuzzer on the maps and the parsers, and a planted bug that it has to find (needs a C++ compiler);
                        all targets, or those that are named

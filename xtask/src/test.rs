@@ -16,8 +16,9 @@ use crate::{
 /// The package that the gate never compiles: it depends on many other maps.
 const PEERS: &str = "bench-peers";
 
-/// What the gate compiles. Every step selects all of it, whatever it runs: cargo unifies the features
-/// of packages built together, so a step that selects one package compiles its dependencies anew.
+/// What the gate compiles. Every step selects all of it, whatever it runs: cargo unifies the
+/// features of packages built together, so a step that selects one package compiles its
+/// dependencies anew.
 pub const CRATES: &str = "--workspace --exclude bench-peers";
 
 /// Every target with tests. Not the examples, which `cargo test` builds otherwise: clippy checks
@@ -85,7 +86,8 @@ fn steps(root: &Path, all: bool, callgrind: bool) -> Vec<Step<'_>> {
         Step::new("etcd", move || etcd::run(root)).only_if(all, ON_REQUEST),
         Step::new("optional", move || optional::run(root, &[])).only_if(all, ON_REQUEST),
         Step::new("browser", move || browser::run(root)).only_if(all, ON_REQUEST),
-        Step::new("model", move || model::run(root, &[])).only_if(all, ON_REQUEST),
+        Step::new("model", move || model::run(root, &[model::SHORT.into()]))
+            .only_if(all, ON_REQUEST),
         Step::new("vm", move || vm::run(root, &[])).only_if(all, ON_REQUEST),
     ]
 }

@@ -12,7 +12,9 @@ use super::verdict::Verdict;
 /// The models, each a folder of modules.
 const MODELS: [&str; 2] = ["migration", "members"];
 /// The folders that configurations lie in, in the order in which they run.
-const FOLDERS: [&str; 3] = ["checked", "reached", SEEDED];
+const FOLDERS: [&str; 4] = ["checked", LONG, "reached", SEEDED];
+/// Configurations of more than 200,000 states, which only a change of a model asks for.
+const LONG: &str = "long";
 const SEEDED: &str = "seeded";
 
 /// The expected result.
@@ -87,7 +89,15 @@ impl Config {
     }
 
     pub fn is_seeded_bug(&self) -> bool {
-        self.name.split('/').nth(1) == Some(SEEDED)
+        self.is_in(SEEDED)
+    }
+
+    pub fn is_long(&self) -> bool {
+        self.is_in(LONG)
+    }
+
+    fn is_in(&self, folder: &str) -> bool {
+        self.name.split('/').nth(1) == Some(folder)
     }
 
     /// All configurations of all models, in the order in which they run.
@@ -95,7 +105,11 @@ impl Config {
         let mut configs = Vec::new();
         for model in MODELS {
             for folder in FOLDERS {
-                for name in names(&models.join(model).join(folder))? {
+                let path = models.join(model).join(folder);
+                if folder == LONG && !path.exists() {
+                    continue;
+                }
+                for name in names(&path)? {
                     let name = format!("{model}/{folder}/{name}");
                     let file = models.join(format!("{name}.cfg"));
                     let text = fs::read_to_string(&file).map_err(|it| unreadable(&file, &it))?;

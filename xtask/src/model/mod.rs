@@ -19,6 +19,10 @@ use config::Config;
 use tlc::Tlc;
 use verdict::Verdict;
 
+/// Without the configurations that take minutes.
+pub const SHORT: &str = "--short";
+const BUGS: &str = "--seeded-bugs-only";
+
 /// The command: a machine that can't check is an error.
 pub fn run(root: &Path, words: &[String]) -> Result<(), Failure> {
     let all = Config::all(&root.join("model")).map_err(Failure::Check)?;
@@ -40,9 +44,12 @@ pub fn run(root: &Path, words: &[String]) -> Result<(), Failure> {
 /// The configurations that were asked for, and whether only to list them.
 fn choose(words: &[String], mut all: Vec<Config>) -> Result<(Vec<Config>, bool), Failure> {
     let names: Vec<_> = all.iter().map(|config| config.name.clone()).collect();
-    let args = Args::parse("model", words, &["--list", "--seeded-bugs-only"], &names)?;
-    let bugs_only = args.has("--seeded-bugs-only");
-    all.retain(|config| (config.is_seeded_bug() || !bugs_only) && args.chosen(&config.name));
+    let args = Args::parse("model", words, &["--list", SHORT, BUGS], &names)?;
+    let (short, bugs) = (args.has(SHORT), args.has(BUGS));
+    all.retain(|config| {
+        let is_left_out = (short && config.is_long()) || (bugs && !config.is_seeded_bug());
+        !is_left_out && args.chosen(&config.name)
+    });
     Ok((all, args.has("--list")))
 }
 
@@ -100,6 +107,8 @@ mod tests {
         assert_eq!((every.len(), list), (count, false));
         let (bugs, list) = chosen(&["--seeded-bugs-only", "--list"]).unwrap();
         assert!(bugs.len() < count && list && bugs.iter().all(Config::is_seeded_bug));
+        let (short, _) = chosen(&["--short"]).unwrap();
+        assert!(short.len() < count && !short.iter().any(Config::is_long));
         assert_eq!(chosen(&[&bugs[0].name]).unwrap().0, bugs[..1]);
         assert!(matches!(
             chosen(&["members/seeded/none"]),

@@ -20,7 +20,7 @@ const MAIN: &str = "tlc2.TLC";
 /// Of each model, the module that the configurations are of.
 const MODULE: &str = "Checks.tla";
 
-/// Time for one configuration; the longest takes half a minute on a busy machine.
+/// Time for one configuration; the longest takes four minutes on a busy machine.
 const LIMIT: Duration = Duration::from_secs(600);
 
 /// A checker that can be run: Java is there, and the jar is the right one.
