@@ -1,16 +1,26 @@
-//! The store's operations, and what it says when something goes wrong.
+//! The store's operations, and what it says when something goes wrong. One program, so that the store
+//! is compiled once for all of them.
 
+mod at_once;
+mod backup;
+mod cache;
+mod checkpoints;
 mod closing;
+mod crashes;
 mod damage;
+mod eviction;
 mod expiry;
 mod hiding;
 mod large;
-#[path = "../opened/mod.rs"]
 mod opened;
 mod opening;
 mod operations;
+mod panics;
 mod scans;
+mod snapshots;
 mod space;
+mod threads;
+mod tiers;
 
 use std::path::Path;
 

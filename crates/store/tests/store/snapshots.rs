@@ -1,16 +1,14 @@
 //! Snapshots: whatever goes on meanwhile, they show the records of their moment, and what they hold
 //! is bounded.
 
-mod opened;
-
 use std::cell::Cell;
 use std::collections::{BTreeMap, VecDeque};
 use std::ops::Bound;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::SeqCst};
 
+use crate::opened::{Folder, pause, with_store};
 use fastrand::Rng;
-use opened::{Folder, pause, with_store};
 use timberline_io::{Disk, Simulation};
 use timberline_store::{Batch, Clock, Durability, Error, Expiry, Options, Scan, Snapshot, Store};
 

@@ -2,8 +2,6 @@
 //! afterwards, and everything that is there ends at one operation. Half of the records expire, by a
 //! clock that the test moves. Some values are in pieces: those of more than 8,152 bytes.
 
-mod opened;
-
 use std::cell::Cell;
 use std::collections::BTreeMap;
 use std::ops::Bound;
@@ -30,7 +28,7 @@ type Change = Vec<(Vec<u8>, Option<(Vec<u8>, u64)>)>;
 fn options(durability: Durability, now: &Arc<AtomicU64>, is_tiered: bool) -> Options {
     Options {
         index: match is_tiered {
-            true => opened::two_tiers(),
+            true => crate::opened::two_tiers(),
             false => IndexMemory::default(),
         },
         clock: Clock::Program(Arc::clone(now)),

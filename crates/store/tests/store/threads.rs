@@ -1,11 +1,9 @@
 //! Stores with threads of their own, on this machine's disk.
 
-mod opened;
-
 use std::path::Path;
 use std::time::Duration;
 
-use opened::Folder;
+use crate::opened::Folder;
 use timberline_io::wait_for;
 use timberline_store::{Batch, Durability, Error, Expiry, Options, Store};
 

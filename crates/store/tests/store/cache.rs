@@ -1,7 +1,5 @@
 //! The cache, of values and of blocks: it spares reads, keeps to its bound, and is never stale.
 
-mod opened;
-
 use timberline_io::{Disk, Simulation};
 use timberline_store::{CacheMemory, Caching, Durability, Error, Options, Store};
 use timberline_tree::Art;
@@ -30,7 +28,7 @@ async fn with_cache(
         caching,
         ..Options::default()
     };
-    opened::with_store(disk, options, work).await;
+    crate::opened::with_store(disk, options, work).await;
 }
 
 /// Memory for a cache in two tiers, of which the fast one is small.
@@ -264,7 +262,7 @@ fn index_and_cache_share_the_memory() {
         ..Options::default()
     };
     let key = |nth: u32| [nth.to_be_bytes(); 250].concat();
-    driver.block_on(opened::with_store(&disk, options, async |store| {
+    driver.block_on(crate::opened::with_store(&disk, options, async |store| {
         let mut cached = 0;
         let full = loop_until_refused(store, key, &mut cached, memory - buffers).await;
         let stats = store.stats();

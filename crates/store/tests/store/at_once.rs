@@ -1,13 +1,11 @@
 //! What is done without waiting, mixed with futures: it does all that these do, or nothing.
 
-mod opened;
-
 use std::collections::BTreeMap;
 use std::path::Path;
 use std::task::Poll;
 
+use crate::opened::{pause, simulated, two_tiers, with_store};
 use fastrand::Rng;
-use opened::{pause, simulated, two_tiers, with_store};
 use timberline_io::{Disk, Faults, wait_for};
 use timberline_store::{Batch, Durability, Error, Expiry, IndexMemory, Options, Store, join};
 

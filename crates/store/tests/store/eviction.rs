@@ -1,12 +1,10 @@
 //! A store that is a cache takes puts when it is full: its oldest records go, those in use stay,
 //! and what is gone stays gone.
 
-mod opened;
-
 use std::collections::HashSet;
 use std::path::Path;
 
-use opened::with_store;
+use crate::opened::with_store;
 use timberline_io::{Disk, Faults, Simulation};
 use timberline_store::{Durability, Error, Options, Store, join};
 

@@ -1,10 +1,8 @@
 //! A store whose index is in two tiers of memory.
 
-mod opened;
-
 use std::task::{Context, Waker};
 
-use opened::{simulated, two_tiers, with_store};
+use crate::opened::{simulated, two_tiers, with_store};
 use timberline_store::{Batch, Durability, Error, IndexMemory, Options, Store};
 use timberline_tree::Art;
 

@@ -1,11 +1,9 @@
 //! A panic in a thread of the store is an error for all who wait for it, and what was acknowledged
 //! stays.
 
-mod opened;
-
 use std::path::Path;
 
-use opened::{simulated, with_store};
+use crate::opened::{simulated, with_store};
 use timberline_io::{Disk, Faults};
 use timberline_store::{Durability, Error, Options, Store};
 

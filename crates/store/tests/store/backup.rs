@@ -1,13 +1,11 @@
 //! A backup is the store at one moment, whatever goes on meanwhile; a part of one is no store.
 
-mod opened;
-
 use std::cell::{Cell, RefCell};
 use std::collections::BTreeMap;
 use std::path::Path;
 
+use crate::opened::{pause, simulated, with_store_in};
 use fastrand::Rng;
-use opened::{pause, simulated, with_store_in};
 use timberline_io::{Disk, Faults};
 use timberline_store::{Batch, Durability, Error, Options, Store, join};
 
