@@ -1,5 +1,5 @@
-//! The store's operations, and what it says when something goes wrong. One program, so that the store
-//! is compiled once for all of them.
+//! The store's operations, and what it says when something goes wrong. One program, so that the
+//! store is compiled once for all of them.
 
 mod at_once;
 mod backup;

@@ -1,3 +1,5 @@
+//! Chunks of a class, and which of them are emptied.
+
 use super::super::classes::class_of;
 use super::*;
 
