@@ -16,6 +16,7 @@ use std::path::PathBuf;
 use std::process::{Child, Command, ExitCode, Stdio};
 use std::time::Duration;
 
+use timberline_io::Kind;
 use timberline_server::{Options, Server};
 
 const MEMORY: u64 = 2 << 30;
@@ -271,8 +272,9 @@ fn measure(plan: &Plan) -> Result<(), String> {
 }
 
 /// The server itself, for the process that is started.
-fn serve(folder: &str, address: &str, threads: &str) -> Result<(), String> {
+fn serve(folder: &str, address: &str, threads: &str, disk: Option<Kind>) -> Result<(), String> {
     let mut options = Options::new(folder);
+    options.disk = disk;
     options.listen = vec![address.parse().map_err(fail)?];
     options.threads = threads.parse().map_err(fail)?;
     options.memory = MEMORY;
@@ -282,7 +284,12 @@ fn serve(folder: &str, address: &str, threads: &str) -> Result<(), String> {
 fn main() -> ExitCode {
     let words: Vec<String> = std::env::args().skip(1).collect();
     let done = match &words[..] {
-        [first, folder, address, threads] if first == "serve" => serve(folder, address, threads),
+        [first, folder, address, threads] if first == "serve" => {
+            serve(folder, address, threads, None)
+        }
+        [first, folder, address, threads, disk] if first == "serve" && disk == "threads" => {
+            serve(folder, address, threads, Some(Kind::Threads))
+        }
         words => Plan::parse(words).and_then(|plan| measure(&plan)),
     };
     match done {

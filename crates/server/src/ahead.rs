@@ -6,7 +6,7 @@ use std::ops::Range;
 use smallvec::SmallVec;
 
 use crate::command::{Command, Flags, find};
-use crate::keyspace::{Keyspace, Place};
+use crate::keyspace::{Hint, Hints, Keyspace, Place};
 use crate::resp::{Args, Broken, Limits, Parser};
 
 /// Commands that are parsed at a time.
@@ -20,6 +20,8 @@ pub(crate) struct Ahead {
     ranges: Vec<Range<usize>>,
     /// The arguments of inline commands.
     words: Vec<u8>,
+    /// Where the commands' strings were found, if they were looked for.
+    hints: Hints,
 }
 
 struct Parsed {
@@ -73,37 +75,42 @@ impl Ahead {
         self.commands.is_empty()
     }
 
-    /// The commands, with the input that they were parsed from. One without a name that is known
-    /// has no row of the table.
+    /// The commands, with the input that they were parsed from, and where their strings were found.
+    /// One without a name that is known has no row of the table.
     pub fn commands<'a>(
         &'a self,
         input: &'a [u8],
-    ) -> impl Iterator<Item = (Option<&'static Command>, Args<'a>)> {
-        self.commands.iter().map(move |it| {
+    ) -> impl Iterator<Item = (Option<&'static Command>, Args<'a>, Option<Hint>)> {
+        self.commands.iter().enumerate().map(move |(index, it)| {
             let bytes = if it.is_inline { &self.words } else { input };
             let args = Args::new(&bytes[it.start..], &self.ranges[it.args.clone()]);
-            (it.command, args)
+            (it.command, args, self.hints.get(index).copied().flatten())
         })
     }
 
     /// Has the keyspace prepare for the first key of each command, if there are several.
-    pub fn prepare(&self, input: &[u8], keyspace: &Keyspace) {
+    pub fn prepare(&mut self, input: &[u8], keyspace: &Keyspace) {
         if self.commands.len() < 2 {
             return;
         }
-        let commands = self.commands(input);
-        let keys = commands.filter_map(|(command, args)| {
-            let command = command?;
-            let key = args.get(command.keys.first()?)?;
-            Some(match command.group {
+        let places = self.commands(input).map(|(command, args, _)| {
+            let key = command.and_then(|it| args.get(it.keys.first()?));
+            let (Some(command), Some(key)) = (command, key) else {
+                return Place::None;
+            };
+            let member = match command.group {
                 // A member stands behind its score.
-                "sorted-set" => Place::Element(key, args.get(args.len() - 1)?),
-                "hash" | "set" => Place::Element(key, args.get(2)?),
-                _ if command.flags.has(Flags::OVERWRITES) => Place::Overwritten(key),
-                _ => Place::String(key),
-            })
+                "sorted-set" => args.get(args.len() - 1),
+                "hash" | "set" => args.get(2),
+                // One of many keys is looked for with the others.
+                _ if !command.keys.is_one() => return Place::None,
+                _ if command.flags.has(Flags::OVERWRITES) => return Place::Overwritten(key),
+                _ => return Place::String(key),
+            };
+            member.map_or(Place::None, |member| Place::Element(key, member))
         });
-        keyspace.prepare(&keys.collect::<SmallVec<[_; MOST]>>());
+        let hints = keyspace.prepare(&places.collect::<SmallVec<[_; MOST]>>());
+        self.hints = hints;
     }
 
     /// Bytes of memory that it holds.
@@ -118,5 +125,6 @@ impl Ahead {
         self.commands.clear();
         self.ranges.clear();
         self.words.clear();
+        self.hints.clear();
     }
 }

@@ -14,7 +14,7 @@ use tracing::{debug, warn};
 use crate::ahead::Ahead;
 use crate::blocked;
 use crate::client::Client;
-use crate::command::{Command, dispatch, end_watches, leave};
+use crate::command::{Command, dispatch, dispatch_now, end_watches, leave};
 use crate::options::Durability;
 use crate::resp::{Args, Limits, Parser, Writer};
 use crate::session::{Replies, Session};
@@ -203,7 +203,7 @@ impl Connection<'_> {
                 break;
             }
             ahead.prepare(&self.input, &self.shared.keyspace);
-            for (found, args) in ahead.commands(&self.input) {
+            for (found, args, hint) in ahead.commands(&self.input) {
                 last = found;
                 let mut from = self.out.bytes.len();
                 if self.session.is_subscribed() {
@@ -211,7 +211,9 @@ impl Connection<'_> {
                     self.out.bytes.extend(self.session.client.take_messages());
                 }
                 let (session, out) = (&mut self.session, &mut self.out);
-                dispatch(self.shared, session, found, args, out, now).await;
+                if !dispatch_now(self.shared, session, found, args, out, now, hint) {
+                    dispatch(self.shared, session, found, args, out, now).await;
+                }
                 if session.blocked.is_some() {
                     let (shared, stream) = (self.shared, &mut self.stream);
                     now = unblock(shared, session, stream, found, args, out).await?;

@@ -47,6 +47,90 @@ fn commands_that_are_sent_at_once_are_answered_in_order() {
     }
 }
 
+/// Where strings lie is looked for ahead, for some commands at the same time; what the commands
+/// before do to them counts all the same.
+#[test]
+fn commands_that_are_sent_at_once_see_what_those_before_did() {
+    let folder = Folder::new();
+    let server = Running::new(&folder);
+    let mut client = server.client();
+    client.ask("SADD other a");
+    let mut model = std::collections::BTreeMap::<String, String>::new();
+    let (mut sent, mut expected) = (String::new(), String::new());
+    for step in 0..20_000u32 {
+        let random = step.wrapping_mul(0x9e37_79b9) >> 8;
+        let (key, other) = (format!("k{}", random % 3), format!("k{}", random / 3 % 3));
+        let bulk = |value: Option<&String>| match value {
+            Some(value) => format!("${}\r\n{value}\r\n", value.len()),
+            None => "$-1\r\n".into(),
+        };
+        let (command, reply) = match random / 9 % 16 {
+            0..4 => (format!("GET {key}"), bulk(model.get(&key))),
+            4..8 => {
+                let number = model.get(&key).map_or(0, |it| it.parse::<u64>().unwrap());
+                model.insert(key.clone(), (number + 1).to_string());
+                (format!("INCR {key}"), format!(":{}\r\n", number + 1))
+            }
+            8 | 9 => {
+                model.insert(key.clone(), step.to_string());
+                (format!("SET {key} {step}"), "+OK\r\n".into())
+            }
+            10 | 11 => {
+                model.insert(key.clone(), "7".into());
+                model.insert(other.clone(), step.to_string());
+                (format!("MSET {key} 7 {other} {step}"), "+OK\r\n".into())
+            }
+            12 => {
+                let old = model.insert(key.clone(), "1".into());
+                (format!("GETSET {key} 1"), bulk(old.as_ref()))
+            }
+            13 => {
+                let values = [&key, &other].map(|it| bulk(model.get(it))).concat();
+                (format!("MGET {key} {other}"), format!("*2\r\n{values}"))
+            }
+            14 => {
+                let there = u8::from(model.contains_key(&key));
+                // It is removed, and comes back behind another name.
+                if let Some(value) = model.remove(&key) {
+                    model.insert(other.clone(), value);
+                    (format!("RENAME {key} {other}"), "+OK\r\n".into())
+                } else {
+                    (format!("EXISTS {key}"), format!(":{there}\r\n"))
+                }
+            }
+            _ => {
+                let removed = u8::from(model.remove(&key).is_some());
+                (format!("DEL {key}"), format!(":{removed}\r\n"))
+            }
+        };
+        sent += &format!("{command}\r\n");
+        expected += &reply;
+        if step % 500 == 499 {
+            client.send(sent.as_bytes());
+            let replies = String::from_utf8(client.next(expected.len())).unwrap();
+            assert!(
+                replies == expected,
+                "up to {step}: {replies}\nnot {expected}"
+            );
+            (sent, expected) = (String::new(), String::new());
+        }
+    }
+}
+
+#[test]
+fn what_is_no_string_becomes_one_when_many_are_set() {
+    let folder = Folder::new();
+    let server = Running::new(&folder);
+    let mut client = server.client();
+    client.ask("SADD b 1 2");
+    assert_eq!(client.says("MSET a 1 b 2 c 3"), "+OK\r\n");
+    assert_eq!(client.says("MSET a 4 b 5 c 6 a 7"), "+OK\r\n");
+    let values = "*3\r\n$1\r\n7\r\n$1\r\n5\r\n$1\r\n6\r\n";
+    assert_eq!(client.says("MGET a b c"), values);
+    assert_eq!(client.says("DBSIZE"), ":3\r\n");
+    assert!(client.says("MSET a 1 b").starts_with("-ERR wrong number"));
+}
+
 #[test]
 fn increments_of_many_clients_are_all_there() {
     let folder = Folder::new();

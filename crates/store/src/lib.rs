@@ -76,4 +76,4 @@ pub use record::MAX_KEY;
 pub use report::Report;
 pub use scan::{KeyValue, Scan};
 pub use snapshot::Snapshot;
-pub use store::{Stats, Store};
+pub use store::{RecordPlace, Stats, Store};

@@ -84,7 +84,7 @@ pub(crate) enum Appended<T> {
 #[derive(Clone, Copy)]
 pub(crate) struct NewRecord<'a> {
     pub kind: Kind,
-    /// Whether it is only to replace another. Such a record is the only one of its batch.
+    /// Whether it is only to replace another. All records of a batch are to, or none.
     pub replaces: bool,
     /// As [`Record::expires`].
     pub expires: u64,

@@ -38,9 +38,19 @@ impl Inner {
         if self.index.is_tiered() {
             return Poll::Pending;
         }
-        let Some(location) = self.locate(key) else {
-            return Poll::Ready(None);
-        };
+        match self.locate(key) {
+            Some(location) => self.find_now_at(location, key, read),
+            None => Poll::Ready(None),
+        }
+    }
+
+    /// The same where the key's record is known to lie there.
+    pub fn find_now_at<T>(
+        &self,
+        location: Location,
+        key: &[u8],
+        read: impl FnOnce(&[u8]) -> T,
+    ) -> Poll<Option<T>> {
         if location.is_large() {
             return Poll::Pending;
         }

@@ -63,6 +63,10 @@ pub(crate) struct Inner {
     _lock: Lock,
 }
 
+/// Where a record lies, for [`Store::get_now_from`].
+#[derive(Clone, Copy, Debug)]
+pub struct RecordPlace(Location);
+
 /// In the index, a key whose first record is about to be appended. No record lies there.
 pub(crate) const PENDING: u64 = 0;
 
@@ -195,18 +199,46 @@ impl Store {
     /// Has the processor bring what is in memory of these keys near, for all at the same time. So
     /// the operations on them that follow do not wait one by one. `is_read` says of a key, by its
     /// place in `keys`, whether its value is to be near, too: who sets it does not look at it.
-    pub fn prepare(&self, keys: &[&[u8]], is_read: impl Fn(usize) -> bool) {
+    /// Returns where each key's record lies, as far as that is known so.
+    pub fn prepare(
+        &self,
+        keys: &[&[u8]],
+        is_read: impl Fn(usize) -> bool,
+    ) -> SmallVec<[Option<RecordPlace>; 16]> {
         // In slow memory, others are to go on meanwhile.
         if self.inner.index.is_tiered() {
-            return;
+            return SmallVec::from_elem(None, keys.len());
         }
-        let words = self.inner.words(keys).into_iter().enumerate();
-        let words = words.filter_map(|(index, word)| word.filter(|_| is_read(index)));
-        let words = words.filter(|it| *it != PENDING);
+        let words = self.inner.words(keys);
+        let places = words.iter().map(|word| {
+            let word = word.filter(|&word| word != PENDING)?;
+            Some(RecordPlace(Location::from_word(word)))
+        });
+        let places: SmallVec<[Option<RecordPlace>; 16]> = places.collect();
+        let wanted = places.iter().enumerate();
+        let wanted = wanted.filter_map(|(index, it)| it.filter(|_| is_read(index)));
         let mut elsewhere = SmallVec::<[Location; 16]>::new();
-        let locations = words.map(Location::from_word);
-        self.inner.window.touch(locations, |it| elsewhere.push(it));
-        self.inner.cache.touch(&elsewhere);
+        let window = &self.inner.window;
+        window.touch(wanted.map(|it| it.0), |it| elsewhere.push(it));
+        if !elsewhere.is_empty() {
+            self.inner.cache.touch(&elsewhere);
+        }
+        places
+    }
+
+    /// As [`get_now`](Self::get_now) of the record that [`prepare`](Self::prepare) said the key
+    /// has: for callers that know that it still has that one. Never says that there is none.
+    pub fn get_now_from<T>(
+        &self,
+        place: RecordPlace,
+        key: &[u8],
+        read: impl FnOnce(&[u8]) -> T,
+    ) -> Poll<T> {
+        match self.inner.find_now_at(place.0, key, read) {
+            Poll::Ready(Some(found)) => Poll::Ready(found),
+            // It may have expired: who asks the index will know.
+            Poll::Ready(None) | Poll::Pending => Poll::Pending,
+        }
     }
 
     /// Whether a key has a value. Reads no record.
@@ -236,6 +268,18 @@ impl Store {
             ..NewRecord::put(key, value, NEVER)
         };
         self.inner.write_now(&[entry])
+    }
+
+    /// As [`write_now`](Self::write_now) if each key of the batch has a value, maybe one that
+    /// expired, as for [`replace_now`](Self::replace_now). Says whether that is so; otherwise
+    /// nothing is done.
+    pub fn replace_all_now(&self, batch: &Batch) -> Poll<Result<bool, Error>> {
+        let mut entries = self.entries(batch);
+        entries.iter_mut().for_each(|it| it.replaces = true);
+        match entries.is_empty() {
+            true => Poll::Ready(Ok(true)),
+            false => self.inner.write_now(&entries),
+        }
     }
 
     /// Removes a key. Says whether it was there.

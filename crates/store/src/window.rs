@@ -23,8 +23,7 @@ fn ordered((segment, offset): (SegmentId, u64)) -> u64 {
 }
 
 pub(crate) struct Window {
-    /// In the order of the log, which is that of their places.
-    chunks: RwLock<VecDeque<Chunk>>,
+    chunks: RwLock<Chunks>,
     /// The most bytes of chunks.
     limit: AtomicU64,
     /// Bytes that were written, and read from the disk, so far.
@@ -32,6 +31,35 @@ pub(crate) struct Window {
     bytes: AtomicU64,
     /// From this place of the log on, nothing has been among the older half.
     young: AtomicU64,
+}
+
+/// Chunks in the order of the log, which is that of their places.
+#[derive(Default)]
+struct Chunks {
+    all: VecDeque<Chunk>,
+    /// The [`ordered`] place of each. Side by side, they are searched without the chunks.
+    places: Vec<u64>,
+}
+
+impl Chunks {
+    /// The one with the record that begins there.
+    fn of(&self, location: Location) -> Option<&Chunk> {
+        let place = (location.segment(), location.offset());
+        let behind = self.places.partition_point(|&it| it <= ordered(place));
+        let chunk = self.all.get(behind.checked_sub(1)?)?;
+        (chunk.segment == place.0 && place.1 < chunk.end()).then_some(chunk)
+    }
+
+    fn push(&mut self, chunk: Chunk) {
+        self.places.push(ordered(chunk.place()));
+        self.all.push_back(chunk);
+    }
+
+    /// Takes the oldest out, so many of them.
+    fn take(&mut self, count: usize) -> Vec<Chunk> {
+        self.places.drain(..count);
+        self.all.drain(..count).collect()
+    }
 }
 
 /// Bytes of a segment. Records that begin in it are whole.
@@ -112,6 +140,7 @@ impl Window {
         let (start, bytes) = (start + passed_over as u64, &bytes[passed_over..]);
         let mut chunks = self.write();
         let goes_on = chunks
+            .all
             .back_mut()
             .filter(|it| it.segment == segment && (it.start..=it.end()).contains(&start));
         let new = goes_on.as_ref().map_or(0, |it| it.end() - start);
@@ -127,10 +156,10 @@ impl Window {
                 // A reader finds what is not here on the disk.
                 if limit == 0 || copy.try_reserve_exact(size).is_err() {
                     self.bytes.store(0, Relaxed);
-                    return std::mem::take(&mut *chunks).into();
+                    return std::mem::take(&mut *chunks).all.into();
                 } else {
                     copy.extend_from_slice(bytes);
-                    chunks.push_back(Chunk {
+                    chunks.push(Chunk {
                         segment,
                         start,
                         first,
@@ -161,16 +190,11 @@ impl Window {
         if self.bytes() == 0 {
             return None;
         }
-        let place = (location.segment(), location.offset());
         let chunks = self.chunks.read().unwrap_or_else(|it| it.into_inner());
-        let behind = chunks.partition_point(|it| it.place() <= place);
-        let chunk = chunks.get(behind.checked_sub(1)?)?;
-        if chunk.segment != place.0 || place.1 >= chunk.end() {
-            return None;
-        }
+        let chunk = chunks.of(location)?;
         let age = self.passed.load(Relaxed) - chunk.made;
         let is_old = age > self.limit.load(Relaxed) / 2;
-        Some(read(chunk.from(place.1), is_old))
+        Some(read(chunk.from(location.offset()), is_old))
     }
 
     /// Whether a record of the log has been in no older half so far, so that no read of it was a
@@ -191,40 +215,37 @@ impl Window {
         let chunks = self.chunks.read().unwrap_or_else(|it| it.into_inner());
         let mut sum = 0u8;
         for location in locations {
-            let place = (location.segment(), location.offset());
-            let behind = chunks.partition_point(|it| it.place() <= place);
-            let chunk = behind.checked_sub(1).and_then(|it| chunks.get(it));
-            match chunk.filter(|it| it.segment == place.0 && place.1 < it.end()) {
-                Some(chunk) => {
-                    let at = (place.1 - chunk.start) as usize;
-                    sum ^= chunk.bytes[at];
-                    sum ^= chunk.bytes.get(at + LINE).copied().unwrap_or(0);
-                }
-                None => elsewhere(location),
-            }
+            let Some(chunk) = chunks.of(location) else {
+                elsewhere(location);
+                continue;
+            };
+            let at = (location.offset() - chunk.start) as usize;
+            sum ^= chunk.bytes[at];
+            sum ^= chunk.bytes.get(at + LINE).copied().unwrap_or(0);
         }
         std::hint::black_box(sum);
     }
 
-    fn write(&self) -> RwLockWriteGuard<'_, VecDeque<Chunk>> {
+    fn write(&self) -> RwLockWriteGuard<'_, Chunks> {
         self.chunks.write().unwrap_or_else(|it| it.into_inner())
     }
 
     /// Takes out chunks that more has passed than there may be.
-    fn trim(&self, mut chunks: RwLockWriteGuard<'_, VecDeque<Chunk>>) -> Vec<Chunk> {
-        let mut dropped = Vec::new();
+    fn trim(&self, mut chunks: RwLockWriteGuard<'_, Chunks>) -> Vec<Chunk> {
         let (passed, limit) = (self.passed.load(Relaxed), self.limit.load(Relaxed));
         let size = |chunk: &Chunk| chunk.bytes.capacity() as u64;
-        let mut bytes: u64 = chunks.iter().map(size).sum();
-        while let Some(oldest) = chunks.front()
+        let mut bytes: u64 = chunks.all.iter().map(size).sum();
+        let mut too_many = 0;
+        while let Some(oldest) = chunks.all.get(too_many)
             && (bytes > limit || passed - oldest.made > limit)
         {
             bytes -= size(oldest);
-            dropped.extend(chunks.pop_front());
+            too_many += 1;
         }
+        let dropped = chunks.take(too_many);
         self.bytes.store(bytes, Relaxed);
         let is_young = |it: &&Chunk| passed - it.made <= limit / 2;
-        if let Some(young) = chunks.iter().rev().take_while(is_young).last() {
+        if let Some(young) = chunks.all.iter().rev().take_while(is_young).last() {
             self.young.fetch_max(ordered(young.place()), Relaxed);
         }
         dropped

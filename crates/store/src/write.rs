@@ -1,7 +1,7 @@
 //! Writing: records are appended and the index follows, under the locks of their keys.
 
-use std::sync::Arc;
 use std::sync::atomic::Ordering::Relaxed;
+use std::sync::{Arc, MutexGuard};
 use std::task::Poll;
 
 use smallvec::SmallVec;
@@ -160,17 +160,13 @@ impl Inner {
         entries: &[NewRecord<'a>],
         allowed: impl Fn(&Inner) -> bool,
     ) -> Result<Appended<u64>, Error> {
-        // In ascending order, so that no two batches wait for one another.
-        let mut stripes: SmallVec<[usize; 1]> =
-            entries.iter().map(|it| stripe_of(it.key)).collect();
-        stripes.sort_unstable();
-        stripes.dedup();
-        let locks = stripes.into_iter().map(|it| self.lock_stripe(it));
-        let _locks: SmallVec<[_; 1]> = locks.collect();
+        let _locks = self.lock_keys(entries);
         if !allowed(self) {
             return Ok(Appended::Refused);
         }
-        let new = self.reserve(entries)?;
+        let Some(new) = self.reserve(entries)? else {
+            return Ok(Appended::Refused);
+        };
         let timed = entries.iter().filter(|it| it.expires != NEVER);
         let reserved = timed.clone().try_for_each(|it| self.reserve_time(it));
         let is_twice = has_twice(entries);
@@ -228,6 +224,22 @@ impl Inner {
         }
         self.bound_snapshots();
         appended
+    }
+
+    /// The locks of all keys.
+    fn lock_keys(&self, entries: &[NewRecord]) -> SmallVec<[MutexGuard<'_, ()>; 4]> {
+        let mut locks = SmallVec::new();
+        if let [entry] = entries {
+            locks.push(self.stripe(entry.key));
+            return locks;
+        }
+        // In ascending order, so that no two batches wait for one another.
+        let stripes = entries.iter().map(|it| stripe_of(it.key));
+        let mut stripes: SmallVec<[usize; 16]> = stripes.collect();
+        stripes.sort_unstable();
+        stripes.dedup();
+        locks.extend(stripes.into_iter().map(|it| self.lock_stripe(it)));
+        locks
     }
 
     /// A key's word in the index was `old`, and now its record lies at `new`, with its value if it
@@ -290,9 +302,10 @@ impl Inner {
     }
 
     /// Makes places in the index for keys that are not there, as that can fail: afterwards nothing
-    /// can but the log. Returns these keys. The first record needs no place in advance: where the
-    /// index does not take its key, nothing has happened yet.
-    fn reserve<'a>(&self, entries: &[NewRecord<'a>]) -> Result<Vec<&'a [u8]>, Error> {
+    /// can but the log. Returns these keys; `None` if one is not there that is to be replaced. The
+    /// first record needs no place in advance: where the index does not take its key, nothing has
+    /// happened yet.
+    fn reserve<'a>(&self, entries: &[NewRecord<'a>]) -> Result<Option<Vec<&'a [u8]>>, Error> {
         let mut new = Vec::new();
         let needs_place = |entry: &NewRecord| {
             let is_full = !entry.replaces && self.was_index_full.load(Relaxed);
@@ -300,7 +313,7 @@ impl Inner {
         };
         let is_first_placed = entries.first().is_some_and(needs_place);
         if entries.len() == 1 && !is_first_placed {
-            return Ok(new);
+            return Ok(Some(new));
         }
         // Of all, so that their paths through the index are near when it changes.
         let keys: SmallVec<[&[u8]; 16]> = entries.iter().map(|it| it.key).collect();
@@ -308,6 +321,9 @@ impl Inner {
         for ((entry, key), word) in found.skip(usize::from(!is_first_placed)) {
             if word.is_some() || entry.kind != Kind::Put {
                 continue;
+            }
+            if entry.replaces {
+                return Ok(None);
             }
             let reserved = match self.look_at_index() {
                 true => None,
@@ -325,7 +341,7 @@ impl Inner {
                 }
             }
         }
-        Ok(new)
+        Ok(Some(new))
     }
 
     /// Whether the index has all the memory that it may, as those know then who do not ask.

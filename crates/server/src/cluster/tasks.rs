@@ -52,7 +52,7 @@ async fn remove(shared: &Shared, node: &Node, slot: u16, key: &[u8]) {
     let Ok(_held) = node.hold(slot).await else {
         return;
     };
-    let _lock = shared.keyspace.lock([key].into_iter()).await;
+    let _lock = shared.keyspace.locks.lock([key].into_iter()).await;
     // If a memory server does not answer, the next step does it.
     let _ = shared.keyspace.find(key, millis_since_1970()).await;
 }

@@ -21,6 +21,11 @@ impl Keys {
         self == Keys::None
     }
 
+    /// Whether it is the first argument, and no other.
+    pub fn is_one(self) -> bool {
+        self == Keys::At(1, 1, 1)
+    }
+
     pub fn positions(self) -> (i64, i64, i64) {
         match self {
             Keys::None | Keys::Counted(_) => (0, 0, 0),

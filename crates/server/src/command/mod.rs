@@ -29,11 +29,13 @@ mod waiting_lists;
 use std::ops::Range;
 use std::pin::Pin;
 use std::sync::atomic::Ordering::Relaxed;
+use std::time::Instant;
 
 use smallvec::SmallVec;
+use timberline_store::RecordPlace;
 use tracing::error;
 
-use crate::keyspace::{Keyspace, LONG, Locks};
+use crate::keyspace::{Hint, Keyspace, LONG, Locks};
 use crate::resp::{Args, Writer};
 use crate::seldom::Seldom;
 use crate::session::Session;
@@ -68,6 +70,8 @@ pub(crate) struct Call<'a> {
     pub now: i64,
     /// Whether it is one of a transaction, whose locks are held.
     pub in_exec: bool,
+    /// Where the record of its string lies, if that is known.
+    pub place: Option<RecordPlace>,
 }
 
 impl<'a> Call<'a> {
@@ -170,11 +174,59 @@ pub(crate) async fn dispatch(
         out,
         now,
         in_exec: false,
+        place: None,
     };
     run(call).await;
 }
 
-/// Runs one command of a transaction, whose locks are held.
+/// Runs a client's command that need not wait, and writes its reply. Otherwise does nothing, and
+/// says so: it is for [`dispatch`] then. `hint` says where the string was found.
+pub(crate) fn dispatch_now(
+    shared: &Shared,
+    session: &mut Session,
+    found: Option<&'static Command>,
+    args: Args<'_>,
+    out: &mut Writer,
+    now: i64,
+    hint: Option<Hint>,
+) -> bool {
+    let Some(command) = found else { return false };
+    let Handler::Quick(quick, _) = command.handler else {
+        return false;
+    };
+    if session.transaction.is_some() || shared.keyspace.node().is_some() {
+        return false;
+    }
+    if admitted(shared, session, found, args, out).is_none() {
+        return true;
+    }
+    let mut call = Call {
+        shared,
+        session,
+        command,
+        args,
+        out,
+        now,
+        in_exec: false,
+        place: None,
+    };
+    let (start, began) = (
+        call.out.bytes.len(),
+        call.shared.slowlog.clock(call.session),
+    );
+    let Some(locks) = lock_now(&call) else {
+        return false;
+    };
+    call.place = hint.and_then(|it| it.place(&locks));
+    let Some(done) = quick(&mut call) else {
+        return false;
+    };
+    drop(locks);
+    finish(call, done, start, began);
+    true
+}
+
+/// Runs one command of a transaction, whose locks are held, or one that takes its locks.
 pub(crate) async fn run(mut call: Call<'_>) {
     let start = call.out.bytes.len();
     let began = call.shared.slowlog.clock(call.session);
@@ -202,6 +254,11 @@ pub(crate) async fn run(mut call: Call<'_>) {
         },
     };
     drop(locks);
+    finish(call, done, start, began);
+}
+
+/// A command is done, whose reply begins there and that began then.
+fn finish(mut call: Call, done: Done, start: usize, began: Option<Instant>) {
     call.count_reply();
     call.session.commands += 1;
     if call.command.flags.has(Flags::WRITE) {
@@ -226,24 +283,33 @@ fn tell(failure: &Failure, command: &Command) {
     }
 }
 
-/// The locks of a command that has one key, if nobody holds them.
+/// The locks of a command whose keys have places that do not depend on its arguments, if nobody
+/// holds any of them.
 fn lock_now<'a>(call: &Call<'a>) -> Option<Locks<'a>> {
     let (flags, keys) = (call.command.flags, call.command.keys);
-    if keys != Keys::At(1, 1, 1) || flags.has(Flags::ALL_KEYS.and(Flags::UNLOCKED)) {
+    let has_places = matches!(keys, Keys::At(..));
+    if !has_places || flags.has(Flags::ALL_KEYS.and(Flags::UNLOCKED)) {
         return None;
     }
-    call.keyspace().lock_now(call.arg(1))
+    let locks = &call.shared.keyspace.locks;
+    match keys {
+        Keys::At(1, 1, 1) => {
+            let lock = locks.try_lock(call.arg(1))?;
+            Some(SmallVec::from_iter([lock]))
+        }
+        _ => locks.try_lock_all(call.keys().into_iter()),
+    }
 }
 
 async fn lock<'a>(call: &Call<'a>) -> Locks<'a> {
-    let keyspace = call.keyspace();
+    let locks = &call.shared.keyspace.locks;
     if call.command.flags.has(Flags::ALL_KEYS) {
-        return keyspace.lock_all().await;
+        return locks.lock_all().await;
     }
     if call.command.flags.has(Flags::UNLOCKED) || call.command.keys.is_none() {
         return Locks::new();
     }
-    keyspace.lock(call.keys().into_iter()).await
+    locks.lock(call.keys().into_iter()).await
 }
 
 /// The command of these arguments; otherwise writes why it can't be run.

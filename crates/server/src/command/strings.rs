@@ -52,11 +52,11 @@ async fn set_until(call: &Call<'_>, key: &[u8], value: &[u8], expires: Option<i6
 }
 
 pub(super) fn get_now(call: &mut Call) -> Option<Done> {
-    let (key, out) = (call.arg(1), &mut *call.out);
+    let (key, place, out) = (call.arg(1), call.place, &mut *call.out);
     let written = call
         .shared
         .keyspace
-        .string_now(key, call.now, |value, _| out.bulk(value));
+        .string_now(key, place, call.now, |value, _| out.bulk(value));
     match written {
         Poll::Ready(Some(())) => Some(Ok(())),
         Poll::Ready(None) => {
@@ -240,6 +240,18 @@ pub(super) async fn mget(call: &mut Call<'_>) -> Done {
     Ok(())
 }
 
+pub(super) fn mset_now(call: &mut Call) -> Option<Done> {
+    if call.args.len().is_multiple_of(2) {
+        return None;
+    }
+    match call.keyspace().set_all_now(call.args.from(1)) {
+        Poll::Ready(Ok(())) => call.out.ok(),
+        Poll::Ready(Err(error)) => return Some(Err(error.into())),
+        Poll::Pending => return None,
+    }
+    Some(Ok(()))
+}
+
 pub(super) async fn mset(call: &mut Call<'_>) -> Done {
     set_pairs(call).await?;
     call.out.ok();
@@ -290,7 +302,7 @@ async fn set_pairs(call: &mut Call<'_>) -> Done {
 pub(super) fn incr_now(call: &mut Call) -> Option<Done> {
     let key = call.arg(1);
     let old = |value: &[u8], expires: Option<i64>| (integer(value), expires);
-    let number = match call.keyspace().string_now(key, call.now, old) {
+    let number = match call.keyspace().string_now(key, call.place, call.now, old) {
         Poll::Ready(Some((Some(number), None))) => number,
         Poll::Ready(None) => 0,
         _ => return None,

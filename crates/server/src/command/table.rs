@@ -90,7 +90,7 @@ pub(crate) static TABLE: &[Command] = rows! {
     "incrby" 3 G, ONE, later!(strings::incrby), "Adds to an integer";
     "incrbyfloat" 3 G, ONE, later!(strings::incrbyfloat), "Adds to a floating-point number";
     "mget" -2 R, ALL, later!(strings::mget), "Returns strings";
-    "mset" -3 O, PAIRS, later!(strings::mset), "Sets strings at once";
+    "mset" -3 O, PAIRS, quick!(strings::mset_now, strings::mset), "Sets strings at once";
     "msetnx" -3 G, PAIRS, later!(strings::msetnx), "Sets strings if none of them exists";
     "psetex" 4 O, ONE, later!(strings::psetex), "Sets a string that expires, in milliseconds";
     "set" -3 O, ONE, quick!(strings::set_now, strings::set), "Sets a string";

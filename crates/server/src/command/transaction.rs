@@ -92,6 +92,7 @@ pub(super) async fn exec(call: &mut Call<'_>) -> Done {
             out: call.out,
             now: call.now,
             in_exec: true,
+            place: None,
         })
         .await;
     }
@@ -105,11 +106,11 @@ async fn lock<'a>(call: &Call<'a>, transaction: &Transaction) -> Locks<'a> {
         .iter()
         .any(|it| it.command.flags.has(Flags::ALL_KEYS))
     {
-        return call.keyspace().lock_all().await;
+        return call.keyspace().locks.lock_all().await;
     }
     let keys = queued.iter().flat_map(|it| it.command.keys.of(it.args()));
     let watched = call.session.watched.iter().map(|it| &it.key[..]);
-    call.keyspace().lock(keys.chain(watched)).await
+    call.keyspace().locks.lock(keys.chain(watched)).await
 }
 
 /// Whether no key that is watched was changed, or expired, since. Ends the watches.

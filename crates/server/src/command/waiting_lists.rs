@@ -31,7 +31,7 @@ fn deadline(call: &Call, at: usize) -> Result<Option<Instant>, Failure> {
 async fn lock<'a>(call: &Call<'a>, keys: &[&[u8]]) -> Locks<'a> {
     match call.in_exec {
         true => Locks::new(),
-        false => call.keyspace().lock(keys.iter().copied()).await,
+        false => call.keyspace().locks.lock(keys.iter().copied()).await,
     }
 }
 

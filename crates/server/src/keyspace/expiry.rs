@@ -37,7 +37,7 @@ impl Keyspace {
             for timer in &timers {
                 let key = &timer[9..];
                 {
-                    let _lock = self.lock([key].into_iter()).await;
+                    let _lock = self.locks.lock([key].into_iter()).await;
                     // Looking at it removes it.
                     self.find(key, now).await?;
                 }

@@ -23,7 +23,7 @@
 //! here is one change of a key there. `elements.rs` and `changes.rs` know both; what they are used
 //! by knows neither.
 //!
-//! Whoever reads and then writes keys holds their locks ([`Keyspace::lock`]), so commands are
+//! Whoever reads and then writes keys holds their locks ([`KeyLocks`]), so commands are
 //! atomic. An expired key is removed by the next command that looks at it, or by its timer.
 
 mod aggregate;
@@ -33,6 +33,7 @@ mod entry;
 mod error;
 mod expiry;
 mod list;
+mod locks;
 mod long;
 mod member;
 mod moving;
@@ -47,7 +48,7 @@ use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 
 use smallvec::SmallVec;
 use timberline_store::{Batch, Store};
-use tokio::sync::{Mutex, MutexGuard, Notify};
+use tokio::sync::{Mutex, Notify};
 
 pub use aggregate::{score_of, sortable};
 pub use elements::Elements;
@@ -55,23 +56,20 @@ pub(crate) use elements::{LETTERS, element_of_log, element_of_pool, orphans_of};
 pub use entry::{Entry, Kind};
 pub use error::Error;
 pub use list::{List, Side};
+pub use locks::{KeyLocks, Locks};
 pub use long::{LONG, MAX_STRING, Text};
-pub use prepare::Place;
+pub use prepare::{Hint, Hints, Place};
 pub use waiting::{Wait, Waiting};
 pub use watch::{Watched, Watches};
 
 use crate::cluster::{Node, PoolKeys};
 use crate::memory::Memory;
 
-/// Locks of keys. A power of two.
-const STRIPES: usize = 4096;
 /// Ids that are reserved by each start of a server.
 const IDS: u64 = 1 << 40;
 /// Deletes in one batch when many keys are removed.
 const AT_ONCE: usize = 256;
 
-/// Locks of keys that a command holds.
-pub type Locks<'a> = SmallVec<[MutexGuard<'a, ()>; 2]>;
 /// A key of the store.
 type StoreKey = SmallVec<[u8; 64]>;
 
@@ -82,7 +80,7 @@ pub struct Keyspace {
     memory: Arc<Memory>,
     /// In a cluster: keys and their elements are in the pool. The store is their log.
     pool: Option<PoolKeys>,
-    stripes: Box<[Mutex<()>]>,
+    pub locks: KeyLocks,
     /// Who wants to know of changes.
     pub watches: Watches,
     /// Who waits for elements of lists.
@@ -125,7 +123,7 @@ impl Keyspace {
             .map_or(1, u64::from_le_bytes);
         store.put(&ids, &(next + IDS).to_le_bytes()).await?;
         Ok(Keyspace {
-            stripes: (0..STRIPES).map(|_| Mutex::default()).collect(),
+            locks: KeyLocks::default(),
             watches: Watches::default(),
             waiting: Waiting::default(),
             next_id: AtomicU64::new(next),
@@ -161,29 +159,6 @@ impl Keyspace {
     /// Whether there are none.
     pub fn is_empty(&self) -> bool {
         self.len() == 0
-    }
-
-    /// Locks keys, in an order in which no two commands wait for one another.
-    pub async fn lock<'k>(&self, keys: impl Iterator<Item = &'k [u8]>) -> Locks<'_> {
-        let mut stripes: SmallVec<[usize; 8]> = keys.map(stripe_of).collect();
-        if stripes.len() > 1 {
-            stripes.sort_unstable();
-            stripes.dedup();
-        }
-        let mut locks = Locks::new();
-        for stripe in stripes {
-            locks.push(self.stripes[stripe].lock().await);
-        }
-        locks
-    }
-
-    /// Locks all keys, those too that are not there.
-    pub async fn lock_all(&self) -> Locks<'_> {
-        let mut locks = Locks::new();
-        for stripe in &self.stripes {
-            locks.push(stripe.lock().await);
-        }
-        locks
     }
 
     /// A string; an error if the key is of another type.
@@ -363,17 +338,6 @@ fn random_of<'a, I: DoubleEndedIterator<Item = Vec<u8>>>(
     place.push(fastrand::u8(low..=high));
     place.extend(fastrand::u64(..).to_be_bytes());
     range(&place).next().or(Some(first))
-}
-
-fn stripe_of(key: &[u8]) -> usize {
-    let mut hash: u64 = 0xcbf2_9ce4_8422_2325;
-    for chunk in key.chunks(8) {
-        let mut word = [0; 8];
-        word[..chunk.len()].copy_from_slice(chunk);
-        hash = (hash ^ u64::from_le_bytes(word)).wrapping_mul(0x9e37_79b9_7f4a_7c15);
-        hash ^= hash >> 29;
-    }
-    hash as usize % STRIPES
 }
 
 /// Why a key could not be read as what a command needs.

@@ -3,30 +3,34 @@
 use std::task::Poll;
 
 use smallvec::SmallVec;
+use timberline_store::{Batch, RecordPlace};
 
-use super::{Entry, Error, Keyspace, Kind, Locks, store_key, stripe_of};
+use super::{Entry, Error, Keyspace, Kind, LONG, store_key};
+use crate::resp::Args;
 
 impl Keyspace {
-    /// Locks a key, if it is not locked.
-    pub fn lock_now(&self, key: &[u8]) -> Option<Locks<'_>> {
-        let lock = self.stripes[stripe_of(key)].try_lock().ok()?;
-        Some(SmallVec::from_iter([lock]))
-    }
-
     /// What `read` makes of a string's value and of its time of expiry, or that there is no key, if
-    /// that can be known without waiting.
+    /// that can be known without waiting. Its record may be known to lie somewhere.
     pub fn string_now<T>(
         &self,
         key: &[u8],
+        place: Option<RecordPlace>,
         now: i64,
         read: impl FnOnce(&[u8], Option<i64>) -> T,
     ) -> Poll<Option<T>> {
-        let found = self.store.get_now(&store_key(b's', &[key]), |record| {
+        let string = store_key(b's', &[key]);
+        let mut read = Some(read);
+        let mut counting = |record: &[u8]| {
             let (expires, value) = Entry::split(record);
             let counts = expires.is_none_or(|at| at > now);
-            counts.then(|| read(value, expires))
-        });
-        match found {
+            read.take().filter(|_| counts).map(|it| it(value, expires))
+        };
+        if let Some(place) = place
+            && let Poll::Ready(Some(found)) = self.store.get_now_from(place, &string, &mut counting)
+        {
+            return Poll::Ready(Some(found));
+        }
+        match self.store.get_now(&string, counting) {
             Poll::Ready(Some(Some(found))) => Poll::Ready(Some(found)),
             Poll::Ready(None) if self.aggregates() == 0 => Poll::Ready(None),
             _ => Poll::Pending,
@@ -58,5 +62,32 @@ impl Keyspace {
             self.watches.touch(key);
         }
         put.map_err(Error::from)
+    }
+
+    /// Sets strings that do not expire, all or none, if that is possible without waiting and each
+    /// key is a string or there is no other type. Keys and values take turns.
+    pub fn set_all_now(&self, pairs: Args) -> Poll<Result<(), Error>> {
+        let bytes = pairs.iter().map(<[u8]>::len).sum::<usize>();
+        if self.pool.is_some() || bytes > LONG {
+            return Poll::Pending;
+        }
+        let writes = pairs.len() / 2;
+        let mut batch = Batch::with_capacity(bytes + 2 * writes, writes);
+        for at in 0..writes {
+            let (key, value) = (&pairs[2 * at], &pairs[2 * at + 1]);
+            batch.put_parts(&[b"s", key], &[&[Kind::String as u8], value]);
+        }
+        let written = if self.aggregates() == 0 {
+            self.store.write_now(&batch)
+        } else {
+            match self.store.replace_all_now(&batch) {
+                Poll::Ready(Ok(false)) => return Poll::Pending,
+                replaced => replaced.map_ok(|_| ()),
+            }
+        };
+        if written.is_ready() && self.watches.any() {
+            (0..writes).for_each(|at| self.watches.touch(&pairs[2 * at]));
+        }
+        written.map_err(Error::from)
     }
 }

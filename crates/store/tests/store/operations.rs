@@ -249,6 +249,21 @@ fn what_needs_no_waiting_is_done_at_once_or_not_at_all() {
             assert!(replaced(b"b") && !replaced(b"a") && !replaced(b"c"));
             assert_eq!((value(b"b"), value(b"c")), (Some(b"2".to_vec()), None));
             assert_eq!((store.len(), store.starting_with(b'c')), (1, 0));
+            // A batch whose keys are not all there is not done, whichever is missing.
+            let replaced_all = |keys: [&[u8]; 3]| {
+                let mut batch = Batch::with_capacity(6, 3);
+                keys.iter().for_each(|key| batch.put(key, b"3"));
+                match store.replace_all_now(&batch) {
+                    Poll::Ready(replaced) => replaced.expect("there is space"),
+                    Poll::Pending => panic!("there is nothing to wait for"),
+                }
+            };
+            for keys in [[b"a", b"b", b"b"], [b"b", b"a", b"b"], [b"b", b"b", b"a"]] {
+                assert!(!replaced_all(keys.map(|it| &it[..])));
+                assert_eq!((value(b"b"), store.len()), (Some(b"2".to_vec()), 1));
+            }
+            assert!(replaced_all([b"b", b"b", b"b"]));
+            assert_eq!((value(b"b"), store.len()), (Some(b"3".to_vec()), 1));
             // What was refused left no gap in the log's numbers, for which this would wait.
             store.sync().await.expect("it is synced");
             store.delete(b"b").await.expect("it is deleted");
