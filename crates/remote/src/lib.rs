@@ -26,6 +26,7 @@
 mod address;
 mod balance;
 mod cache;
+mod child;
 mod error;
 pub mod fabric;
 mod image;

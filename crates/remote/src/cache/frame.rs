@@ -1,44 +1,15 @@
 //! A place for a node in a compute server's memory.
 
-use std::sync::atomic::{AtomicBool, AtomicU8, AtomicU64, Ordering::Relaxed};
+use std::sync::atomic::{AtomicU8, AtomicU16, AtomicU64, Ordering::Relaxed};
 
 use timberline_tree::btree::page::{Page, PageLock};
 
 use crate::address::Address;
+use crate::image::Lines;
 
 /// Names a frame of a cache.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
 pub(crate) struct FrameId(pub u32);
-
-/// What a word of an inner node in the cache leads to.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(crate) enum Child {
-    /// A node in the cache: the word is swizzled.
-    Cached(FrameId),
-    /// A node in the pool, of which the cache may have a cooling copy.
-    Remote(Address),
-}
-
-impl Child {
-    /// What a word stands for. Nodes' addresses are multiples of 1 KiB, so a set bit says that the
-    /// word is a frame.
-    #[inline(always)]
-    pub fn of_word(word: u64) -> Child {
-        if word & 1 == 1 {
-            Child::Cached(FrameId((word >> 1) as u32))
-        } else {
-            Child::Remote(Address::of_word(word))
-        }
-    }
-
-    /// The word.
-    pub fn word(self) -> u64 {
-        match self {
-            Child::Cached(FrameId(number)) => u64::from(number) << 1 | 1,
-            Child::Remote(address) => address.word(),
-        }
-    }
-}
 
 /// What a frame is used for. It changes only under the lock of the frame's page.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -62,8 +33,8 @@ pub(crate) struct Frame {
     page: Page,
     address: AtomicU64,
     state: AtomicU8,
-    /// The node differs from its image in the pool.
-    dirty: AtomicBool,
+    /// The lines in which the node differs from its image in the pool.
+    changed: AtomicU16,
 }
 
 impl Frame {
@@ -72,7 +43,7 @@ impl Frame {
             page: Page::new(),
             address: AtomicU64::new(0),
             state: AtomicU8::new(State::Free as u8),
-            dirty: AtomicBool::new(false),
+            changed: AtomicU16::new(0),
         }
     }
 
@@ -93,8 +64,14 @@ impl Frame {
         }
     }
 
+    /// Where the node differs from its image in the pool.
+    pub fn changed(&self) -> Lines {
+        Lines::of_bits(self.changed.load(Relaxed))
+    }
+
+    /// Whether it does.
     pub fn is_dirty(&self) -> bool {
-        self.dirty.load(Relaxed)
+        self.changed() != Lines::NONE
     }
 
     pub fn set_state(&self, state: State, _: &PageLock<'_>) {
@@ -105,7 +82,15 @@ impl Frame {
         self.address.store(address.word(), Relaxed);
     }
 
-    pub fn set_dirty(&self, dirty: bool, _: &PageLock<'_>) {
-        self.dirty.store(dirty, Relaxed);
+    /// Notes that the pool has other words in these lines, too.
+    pub fn mark(&self, lines: Lines, _: &PageLock<'_>) {
+        // Only who has the lock stores.
+        let all = self.changed().bits() | lines.bits();
+        self.changed.store(all, Relaxed);
+    }
+
+    /// Notes that the pool has the same.
+    pub fn mark_clean(&self, _: &PageLock<'_>) {
+        self.changed.store(0, Relaxed);
     }
 }

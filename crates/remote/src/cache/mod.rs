@@ -17,7 +17,7 @@ use std::sync::atomic::{AtomicU32, AtomicU64, Ordering::Relaxed};
 pub(crate) use cooling::Cooling;
 pub(crate) use copies::{Copies, InTheWay};
 pub(crate) use flights::{Flight, Flights};
-pub(crate) use frame::{Child, Frame, FrameId, State};
+pub(crate) use frame::{Frame, FrameId, State};
 
 use crate::error::{Error, Result};
 

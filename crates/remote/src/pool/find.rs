@@ -1,7 +1,7 @@
 //! Looking for a leaf on the memory server that has it.
 
 use super::MemoryServer;
-use crate::address::Address;
+use crate::child::address_in;
 use crate::error::Result;
 use crate::fabric::{Find, Found};
 use crate::image::{Sums, WORDS, view_of};
@@ -25,7 +25,7 @@ impl MemoryServer {
                 let entry = node.find(find.key).map(|index| (index, node.word(index)));
                 return Ok(Some(Found { leaf: at, entry }));
             }
-            let below = Address::of_word(node.word(node.child_for(find.key)));
+            let below = address_in(node.word(node.child_for(find.key)));
             // What is in a node that is just written need not be within the memory.
             if below.server() != at.server() || self.read_image(below, &mut image).is_err() {
                 return Ok(None);

@@ -10,7 +10,7 @@ use crate::fabric::Connection;
 pub(crate) const SUPERBLOCK: Address = Address::new(0, 0);
 
 const MAGIC: u64 = u64::from_le_bytes(*b"timberln");
-const VERSION: u64 = 3;
+const VERSION: u64 = 4;
 
 /// The words after the lock: magic number, version, node bytes, root, whether leaves are shared.
 const WORDS: usize = 5;

@@ -7,11 +7,13 @@ use timberline_tree::btree::page::Page;
 
 use super::RemoteTree;
 use super::offload::Way;
+use super::part::{Read, Wanted};
 use super::walk::{At, Found, Missing};
 use crate::address::Address;
-use crate::cache::{Child, Flight, FrameId, State};
+use crate::cache::{Flight, FrameId, State};
+use crate::child::{Child, word_with};
 use crate::error::{Error, Result};
-use crate::image::{page_of, trim};
+use crate::image::{Lines, page_of, trim};
 
 /// How often an inner node is read again that another server is writing.
 const READS: usize = 1_000;
@@ -72,6 +74,20 @@ impl RemoteTree {
     /// # Errors
     /// As [`fetch`](Self::fetch).
     pub(super) async fn leaf(&self, key: u64, admission: Admission) -> Result<Leaf<'_>> {
+        self.leaf_for(key, admission, None).await
+    }
+
+    /// The same; if the leaf has to be fetched and does not stay, it may be a part with narrower
+    /// fences that has the key, and as much as is wanted, as far as one can tell.
+    ///
+    /// # Errors
+    /// As [`fetch`](Self::fetch).
+    pub(super) async fn leaf_for(
+        &self,
+        key: u64,
+        admission: Admission,
+        wanted: Option<&Wanted>,
+    ) -> Result<Leaf<'_>> {
         loop {
             let missing = match self.walk(key, 0) {
                 Ok(Found::Here(leaf)) => return Ok(Leaf::Cached(leaf)),
@@ -82,7 +98,7 @@ impl RemoteTree {
                 }
                 Err(Restart) => continue,
             };
-            match self.fetch(key, missing, admission).await? {
+            match self.fetch_for(key, missing, admission, wanted).await? {
                 Fetched::Again => {}
                 Fetched::Loose(leaf) => return Ok(Leaf::Loose(leaf)),
                 Fetched::Seen(page) => return Ok(Leaf::Seen(page)),
@@ -101,6 +117,16 @@ impl RemoteTree {
         missing: Missing,
         admission: Admission,
     ) -> Result<Fetched<'_>> {
+        self.fetch_for(key, missing, admission, None).await
+    }
+
+    async fn fetch_for(
+        &self,
+        key: u64,
+        missing: Missing,
+        admission: Admission,
+        wanted: Option<&Wanted>,
+    ) -> Result<Fetched<'_>> {
         let flights = &self.cache.flights;
         let Some(flight) = flights.try_begin(missing.address) else {
             let seen = flights.end_of(missing.address).await;
@@ -118,12 +144,14 @@ impl RemoteTree {
             // comes to the cache after that.
             self.check_owned(key)?;
         }
-        let page = self.read_node(missing.address, missing.height).await?;
+        let is_leaf = missing.height == 0;
+        let stays = !is_leaf || self.admits(admission);
+        let wanted = wanted.filter(|_| !stays);
+        let Read { page, entries } = self.read_missing(&missing, wanted).await?;
         trim(&page, missing.upper);
-        let (fits, is_leaf) = {
+        let fits = {
             let body = page.lock();
-            let fits = body.height() == missing.height && body.covers(key);
-            (fits, body.height() == 0)
+            body.height() == missing.height && body.covers(key)
         };
         if !fits {
             return Ok(Fetched::Stale);
@@ -132,7 +160,8 @@ impl RemoteTree {
             true => self.merge_copies(&page),
             false => Vec::new(),
         };
-        if is_leaf && !self.admits(admission) {
+        if !stays {
+            self.learn_entries(key, missing.address, entries);
             return Ok(Fetched::Loose(Loose {
                 page: Arc::new(page),
                 address: missing.address,
@@ -165,6 +194,28 @@ impl RemoteTree {
         }
     }
 
+    /// Has the parent tell how many entries a leaf has that is not in the cache.
+    pub(super) fn learn_entries(&self, key: u64, address: Address, entries: usize) {
+        let told = word_with(address, entries);
+        loop {
+            let Ok(Found::Here(parent)) = self.walk(key, 1) else {
+                return;
+            };
+            let word = parent.view.get(|body| {
+                let index = body.child_for(self.search, key);
+                (index, body.word(index))
+            });
+            let Ok((index, word)) = word else { continue };
+            if word == told || Child::of_word(word) != Child::Remote(address) {
+                return;
+            }
+            if let Ok(lock) = parent.view.upgrade() {
+                lock.replace(index, told);
+                return;
+            }
+        }
+    }
+
     fn admits(&self, admission: Admission) -> bool {
         const ONE: usize = 1 << 20;
         match admission {
@@ -187,7 +238,7 @@ impl RemoteTree {
         missing: &Missing,
         page: &Page,
         id: FrameId,
-        merged: &[(u64, u64)],
+        merged: &[(usize, u64, u64)],
     ) -> std::result::Result<(), Restart> {
         loop {
             let Ok(found) = self.walk(key, missing.height + 1) else {
@@ -209,8 +260,9 @@ impl RemoteTree {
             let Ok(above) = parent.view.upgrade() else {
                 continue;
             };
-            self.fill(id, missing.address, page, !merged.is_empty());
-            for &(key, value) in merged {
+            let changed = Lines::of_entries(merged.iter().map(|it| it.0));
+            self.fill(id, missing.address, page, changed);
+            for &(_, key, value) in merged {
                 self.cache.copies.follow(key, Some(value));
             }
             above.replace(index, Child::Cached(id).word());
@@ -218,8 +270,9 @@ impl RemoteTree {
         }
     }
 
-    /// Puts into a leaf that was fetched what its dirty copies have. Returns these records.
-    fn merge_copies(&self, page: &Page) -> Vec<(u64, u64)> {
+    /// Puts into a leaf that was fetched what its dirty copies have. Returns these records,
+    /// each after its place.
+    fn merge_copies(&self, page: &Page) -> Vec<(usize, u64, u64)> {
         let copies = &self.cache.copies;
         if !copies.any_dirty() {
             return Vec::new();
@@ -230,20 +283,22 @@ impl RemoteTree {
             let key = lock.key(index);
             if let Some(value) = copies.dirty_value(key) {
                 lock.replace(index, value);
-                merged.push((key, value));
+                merged.push((index, key, value));
             }
         }
         merged
     }
 
-    /// Makes a free frame a hot one, with what was fetched; dirty, if the pool has something else.
-    pub(super) fn fill(&self, id: FrameId, address: Address, page: &Page, dirty: bool) {
+    /// Makes a free frame a hot one, with what was fetched. The pool has something else in these
+    /// lines.
+    pub(super) fn fill(&self, id: FrameId, address: Address, page: &Page, changed: Lines) {
         let frame = self.cache.frame(id);
         let lock = frame.page().lock();
         let image = page.lock().image(|word| word);
         lock.load(&image).expect("it was a page's");
         frame.set_address(address, &lock);
-        frame.set_dirty(dirty, &lock);
+        frame.mark_clean(&lock);
+        frame.mark(changed, &lock);
         frame.set_state(State::Hot, &lock);
     }
 }

@@ -15,7 +15,7 @@ use super::together::together;
 use super::walk::{Found, Missing};
 use crate::cache::{Flight, InTheWay};
 use crate::error::{Error, Result};
-use crate::image::{LOCK_BYTES, written};
+use crate::image::{LOCK_BYTES, Lines, written, written_lines};
 
 /// A change of one record.
 #[derive(Clone, Copy, Debug)]
@@ -32,6 +32,16 @@ pub(super) enum Changed {
     Word(usize),
     /// More of it.
     Page,
+}
+
+impl Changed {
+    fn lines(&self) -> Lines {
+        match self {
+            Changed::Nothing => Lines::NONE,
+            Changed::Word(index) => Lines::of_entry(*index),
+            Changed::Page => Lines::ALL,
+        }
+    }
 }
 
 /// The leaf has no room for the record.
@@ -357,7 +367,7 @@ impl RemoteTree {
             Changed::Nothing => lock.unchanged(),
             Changed::Word(_) | Changed::Page => {
                 self.cache.copies.follow(key, write.value());
-                leaf.frame.set_dirty(true, &lock);
+                leaf.frame.mark(changed.lines(), &lock);
             }
         }
         Ok(Attempt::Done(before))
@@ -385,6 +395,8 @@ impl RemoteTree {
         };
         let at = leaf.address.add(at);
         self.write_words(at, words).await?;
+        let entries = leaf.page.lock().count();
+        self.learn_entries(key, leaf.address, entries);
         self.cache.copies.follow(key, write.value());
         Ok(Ok(before))
     }
@@ -451,7 +463,10 @@ impl RemoteTree {
                     .collect();
                 let (at, words) = match merged[..] {
                     [index] => (word_at(index), vec![page.word(index)]),
-                    _ => (LOCK_BYTES, written(&self.image_of(&page))),
+                    _ => {
+                        let lines = Lines::of_entries(merged.iter().copied());
+                        written_lines(&self.image_of(&page), self.sums(), lines)
+                    }
                 };
                 let merged = merged.into_iter();
                 let merged: Vec<_> = merged.map(|it| (page.key(it), page.word(it))).collect();
@@ -468,5 +483,5 @@ impl RemoteTree {
 
 /// Where a leaf's image has the value of an entry, in bytes.
 pub(super) fn word_at(index: usize) -> u64 {
-    8 * PageBody::image_index(index) as u64
+    8 * PageBody::image_index(index) as u64 + 8
 }

@@ -7,6 +7,7 @@ use timberline_tree::btree::page::Page;
 
 use super::space::Space;
 use crate::address::{Address, ServerId};
+use crate::child::{address_in, word_with};
 use crate::error::{Error, Result};
 use crate::fabric::{Completion, Connection, Fabric, Operation};
 use crate::image::{LOCK_BYTES, Sums, image_of, written};
@@ -169,13 +170,13 @@ impl Loader<'_> {
             return Ok(());
         }
         loop {
-            let (lower, address) = self.end_node(height, next - 1).await?;
+            let (lower, word) = self.end_node(height, next - 1).await?;
             self.levels[height].lower = next;
             height += 1;
             if height == self.levels.len() {
                 self.levels.push(Level::default());
             }
-            self.levels[height].entries.push((lower, address.word()));
+            self.levels[height].entries.push((lower, word));
             if self.levels[height].entries.len() < self.entries {
                 return Ok(());
             }
@@ -187,20 +188,20 @@ impl Loader<'_> {
     async fn finish(&mut self) -> Result<Address> {
         let mut height = 0;
         loop {
-            let (lower, address) = self.end_node(height, u64::MAX).await?;
+            let (lower, word) = self.end_node(height, u64::MAX).await?;
             height += 1;
             if height == self.levels.len() {
                 if height > 1 {
-                    return Ok(address);
+                    return Ok(address_in(word));
                 }
                 self.levels.push(Level::default());
             }
-            self.levels[height].entries.push((lower, address.word()));
+            self.levels[height].entries.push((lower, word));
         }
     }
 
-    /// Writes the last node of a level. Returns its lower fence and its address.
-    async fn end_node(&mut self, height: usize, upper: u64) -> Result<(u64, Address)> {
+    /// Writes the last node of a level. Returns its lower fence and the word that leads to it.
+    async fn end_node(&mut self, height: usize, upper: u64) -> Result<(u64, u64)> {
         let server = self.server_of(height);
         let address = self.space.take(self.connection, server).await?;
         let level = &mut self.levels[height];
@@ -222,7 +223,7 @@ impl Loader<'_> {
         }
         let write = Operation::Write(address.add(LOCK_BYTES), words);
         self.under_way.push_back(self.connection.start(write));
-        Ok((lock.lower(), address))
+        Ok((lock.lower(), word_with(address, lock.count())))
     }
 
     /// The memory server of a level's last node: that of its subtree, or the next one.

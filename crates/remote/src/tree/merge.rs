@@ -23,8 +23,10 @@ use timberline_tree::btree::page::{Page, PageBody};
 use super::RemoteTree;
 use super::structure::{Place, Unwritten};
 use super::walk::{At, Found};
-use crate::cache::{Child, State};
+use crate::cache::State;
+use crate::child::Child;
 use crate::error::Result;
+use crate::image::Lines;
 use crate::pool::SUPERBLOCK;
 
 /// A removal that leaves so many records looks whether the leaf can be merged. Each look may read a
@@ -198,9 +200,9 @@ impl RemoteTree {
         };
         right_lock.merge_to(&left_lock);
         above_lock.remove(index);
-        above.frame.set_dirty(true, &above_lock);
-        left.frame.set_dirty(true, &left_lock);
-        right.frame.set_dirty(false, &right_lock);
+        above.frame.mark(Lines::ALL, &above_lock);
+        left.frame.mark(Lines::ALL, &left_lock);
+        right.frame.mark_clean(&right_lock);
         right.frame.set_state(State::Free, &right_lock);
         Ok(true)
     }

@@ -4,6 +4,7 @@
 //! |---|---|
 //! | `walk.rs` | the way from the root to a node, through the cache |
 //! | `fetch.rs`, `replace.rs` | bringing a node into the cache, and making room for it |
+//! | `part.rs` | reading no more of a leaf than is needed |
 //! | `leaf.rs` | operations on one record |
 //! | `scan.rs`, `load.rs` | operations on many |
 //! | `structure.rs`, `merge.rs` | splits and merges |
@@ -26,6 +27,7 @@ mod leaf;
 mod load;
 mod merge;
 mod offload;
+mod part;
 mod replace;
 mod scan;
 mod shared;
@@ -48,7 +50,8 @@ pub use scan::Scan;
 
 use crate::address::{Address, ServerId};
 use crate::balance::{Balancing, Demand};
-use crate::cache::{Cache, Child, Flights};
+use crate::cache::{Cache, Flights};
+use crate::child::Child;
 use crate::error::{Error, Result};
 use crate::fabric::{Connection, Counts, Fabric};
 use crate::image::{self, Sums};
@@ -58,6 +61,7 @@ use crate::pool::Superblock;
 use direct::LeafTurns;
 use fetch::Admission;
 use offload::Offloading;
+use part::Unevenness;
 use space::Space;
 use together::together;
 
@@ -181,6 +185,7 @@ pub struct RemoteTree {
     demand: Demand,
     merges: AtomicU64,
     turns: LeafTurns,
+    unevenness: Unevenness,
     /// Why nothing can be written any more: a split or a merge is only in the cache.
     broken: OnceLock<Error>,
 }
@@ -230,6 +235,7 @@ impl RemoteTree {
             offloading,
             merges: AtomicU64::new(0),
             turns: LeafTurns::default(),
+            unevenness: Unevenness::default(),
             broken: OnceLock::new(),
         };
         let root = tree.fetch_root(superblock.root).await?;
@@ -295,6 +301,14 @@ impl RemoteTree {
     /// The image of a cached page, with addresses in place of frames.
     fn image_of(&self, body: &PageBody) -> Image {
         image::image_of(body, self.sums(), |word| match Child::of_word(word) {
+            Child::Cached(id) => self.cache.frame(id).address().word(),
+            Child::Remote(_) => word,
+        })
+    }
+
+    /// A node as it is in the pool, whatever its parent knows of leaves' entries.
+    fn without_hints(&self, body: &PageBody) -> Image {
+        body.image(|word| match Child::of_word(word) {
             Child::Cached(id) => self.cache.frame(id).address().word(),
             Child::Remote(address) => address.word(),
         })

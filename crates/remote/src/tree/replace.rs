@@ -11,9 +11,10 @@ use timberline_tree::btree::page::PageBody;
 use super::RemoteTree;
 use super::together::together;
 use super::walk::{At, Found};
-use crate::cache::{Child, FrameId, State};
+use crate::cache::{Frame, FrameId, State};
+use crate::child::{Child, word_with};
 use crate::error::{Error, Result};
-use crate::image::{LOCK_BYTES, written};
+use crate::image::written_lines;
 
 /// Frames that cool when one is needed.
 const SAMPLES: usize = 2;
@@ -111,7 +112,7 @@ impl RemoteTree {
             lock.unchanged();
             return Ok(Cooled::After(oldest));
         }
-        above.replace(index, address.word());
+        above.replace(index, word_with(address, lock.count()));
         at.frame.set_state(State::Cooling, &lock);
         Ok(Cooled::Done)
     }
@@ -129,14 +130,13 @@ impl RemoteTree {
             return Ok(());
         }
         if at.frame.is_dirty() {
-            let Ok(image) = at.view.get(|body| self.image_of(body)) else {
+            let Ok((at, words)) = at.view.get(|body| self.changed_words(at.frame, body)) else {
                 return Ok(());
             };
-            self.write_words(address.add(LOCK_BYTES), written(&image))
-                .await?;
+            self.write_words(address.add(at), words).await?;
         }
         if let Ok(lock) = at.view.upgrade() {
-            at.frame.set_dirty(false, &lock);
+            at.frame.mark_clean(&lock);
             at.frame.set_state(State::Free, &lock);
             self.cache.cooling.remove(address, id);
             drop(lock);
@@ -160,17 +160,21 @@ impl RemoteTree {
             }
             let is_there = at.frame.address() == address;
             // What was read of the frame is of this view if the image is.
-            let image = at.view.get(|body| self.image_of(body));
-            let (true, Ok(image)) = (is_there, image) else {
+            let words = at.view.get(|body| self.changed_words(at.frame, body));
+            let (true, Ok((from, words))) = (is_there, words) else {
                 continue;
             };
-            self.write_words(address.add(LOCK_BYTES), written(&image))
-                .await?;
+            self.write_words(address.add(from), words).await?;
             if let Ok(lock) = at.view.upgrade() {
-                at.frame.set_dirty(false, &lock);
+                at.frame.mark_clean(&lock);
             }
             return Ok(());
         }
+    }
+
+    /// What has to be written of a cached node that was changed, and where in the node.
+    fn changed_words(&self, frame: &Frame, body: &PageBody) -> (u64, Vec<u64>) {
+        written_lines(&self.image_of(body), self.sums(), frame.changed())
     }
 
     /// Removes from the cache all nodes up to a height, but the root, whose keys are within these

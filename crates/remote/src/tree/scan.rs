@@ -7,12 +7,20 @@ use futures_util::future::try_join_all;
 use timberline_tree::btree::page::{Page, PageBody};
 
 use super::fetch::{Admission, Leaf};
+use super::part::{Direction, Wanted, records_from};
 use super::walk::Found;
 use super::{LOAD_FILL, RemoteTree};
+use crate::child::{Child, entries_in};
 use crate::error::{Error, Result};
 
 /// The most leaves that a scan reads at a time.
 const MOST_AHEAD: usize = 16;
+
+/// Records that a scan reads beyond its limit: it knows only about how many the leaves have.
+const SLACK: usize = 2;
+
+/// Entries of a leaf as it is loaded.
+const USUAL_ENTRIES: usize = (Page::CAPACITY as f64 * LOAD_FILL) as usize;
 
 /// Records of a range. Each is as it was at some time since the scan began.
 ///
@@ -28,12 +36,6 @@ pub struct Scan<'a> {
     left: Option<usize>,
     /// Leaves that are read at a time where there is no limit.
     ahead: usize,
-}
-
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-enum Direction {
-    Up,
-    Down,
 }
 
 /// What a leaf has of a range.
@@ -76,14 +78,15 @@ impl RemoteTree {
         })
     }
 
-    /// What the leaf that covers `key` has of a range.
-    async fn leaf_records(&self, key: u64, keys: &RangeInclusive<u64>) -> Result<LeafRecords> {
+    /// What the leaf that covers `key` has of a range, or the part of it that is wanted.
+    async fn leaf_records(&self, key: u64, wanted: &Wanted) -> Result<LeafRecords> {
+        let keys = &wanted.keys;
         if let Some(direct) = self.options.direct {
             let leaf = self.leaf_direct(direct, key).await?;
             return Ok(LeafRecords::of(&leaf.lock(), keys));
         }
         loop {
-            match self.leaf(key, Admission::Draw).await? {
+            match self.leaf_for(key, Admission::Draw, Some(wanted)).await? {
                 Leaf::Cached(leaf) => {
                     if let Ok(records) = leaf.view.get(|body| LeafRecords::of(body, keys)) {
                         return Ok(records);
@@ -98,26 +101,55 @@ impl RemoteTree {
         }
     }
 
-    /// A key of each of the next leaves in a direction, as far as their parent in the cache says;
-    /// the first is `key`. It may be wrong meanwhile.
-    fn next_leaves(&self, key: u64, direction: Direction, leaves: usize) -> Vec<u64> {
+    /// The next leaves in a direction, as far as their parent in the cache says: so many, and no
+    /// more than so many records take. Of each a key, the first being `key`, and about how many
+    /// records are wanted. It may be wrong meanwhile.
+    fn next_leaves(
+        &self,
+        key: u64,
+        direction: Direction,
+        most: usize,
+        records: usize,
+    ) -> Vec<(u64, usize)> {
         let children = |body: &PageBody| {
             let first = body.child_for(self.search, key);
-            let others = |step: usize| match direction {
-                Direction::Up => Some(first + step).filter(|index| *index < body.count()),
-                Direction::Down => first.checked_sub(step),
-            };
-            let others = (1..leaves).map_while(others);
-            let end = |index| match (body.range_of(index), direction) {
-                ((lower, _), Direction::Up) => lower,
-                ((_, upper), Direction::Down) => upper,
-            };
-            std::iter::once(key).chain(others.map(end)).collect()
+            let mut next = Vec::new();
+            let mut left = records;
+            for step in 0..most {
+                let index = match direction {
+                    Direction::Up => Some(first + step).filter(|&index| index < body.count()),
+                    Direction::Down => first.checked_sub(step),
+                };
+                let Some(index) = index else { break };
+                let fences = body.range_of(index);
+                let begin = match (step, direction) {
+                    (0, _) => key,
+                    (_, Direction::Up) => fences.0,
+                    (_, Direction::Down) => fences.1,
+                };
+                next.push((begin, left));
+                let entries = self.entries_of(body.word(index));
+                left = left.saturating_sub(records_from(begin, direction, fences, entries));
+                if left == 0 {
+                    break;
+                }
+            }
+            next
         };
+        let alone = || vec![(key, records)];
         match self.walk(key, 1) {
-            Ok(Found::Here(parent)) => parent.view.get(children).unwrap_or_else(|_| vec![key]),
-            _ => vec![key],
+            Ok(Found::Here(parent)) => parent.view.get(children).unwrap_or_else(|_| alone()),
+            _ => alone(),
         }
+    }
+
+    /// About how many entries a leaf has that a word leads to.
+    fn entries_of(&self, word: u64) -> usize {
+        let cached = match Child::of_word(word) {
+            Child::Cached(id) => self.at(id).view.get(|body| body.count()).ok(),
+            Child::Remote(_) => entries_in(word),
+        };
+        cached.unwrap_or(USUAL_ENTRIES)
     }
 }
 
@@ -161,30 +193,43 @@ impl Scan<'_> {
 
     /// Takes the records of the next leaves, from this key on.
     async fn read_leaves(&mut self, keys: &RangeInclusive<u64>, first: u64) -> Result<()> {
-        let tree = self.tree;
-        let mut begins = tree.next_leaves(first, self.direction, self.leaves_at_a_time());
-        begins.retain(|begin| keys.contains(begin));
-        let leaves = begins.iter().map(|&begin| tree.leaf_records(begin, keys));
+        let (tree, direction) = (self.tree, self.direction);
+        let (most, records) = match self.left {
+            // Leaves that others change are read whole, and nobody knows what they have.
+            Some(left) if tree.options.direct.is_some() => {
+                let leaves = left.div_ceil(USUAL_ENTRIES);
+                (leaves.min(MOST_AHEAD), usize::MAX)
+            }
+            Some(left) => (MOST_AHEAD, left + SLACK),
+            None => (self.ahead, usize::MAX),
+        };
+        let mut next = tree.next_leaves(first, direction, most, records);
+        next.retain(|(begin, _)| keys.contains(begin));
+        let leaves = next.iter().map(|&(begin, records)| async move {
+            let keys = match direction {
+                Direction::Up => begin..=*keys.end(),
+                Direction::Down => *keys.start()..=begin,
+            };
+            let wanted = Wanted {
+                direction,
+                keys,
+                records,
+            };
+            tree.leaf_records(begin, &wanted).await
+        });
         let leaves = try_join_all(leaves).await?;
         tree.check_lease()?;
-        for (begin, leaf) in begins.iter().zip(leaves) {
-            // A leaf that was split since its parent was read ends before the next one begins.
-            if self.next_key() != Some(*begin) {
+        for (&(begin, _), leaf) in next.iter().zip(leaves) {
+            // A leaf that was split since its parent was read ends before the next one begins, and
+            // so does a part of one.
+            if self.next_key() != Some(begin) {
                 break;
             }
             self.take(keys, leaf);
-            tree.demand.count(*begin);
+            tree.demand.count(begin);
         }
         self.ahead = (2 * self.ahead).min(MOST_AHEAD);
         Ok(())
-    }
-
-    fn leaves_at_a_time(&self) -> usize {
-        let records_of_a_leaf = (Page::CAPACITY as f64 * LOAD_FILL) as usize;
-        match self.left {
-            Some(records) => records.div_ceil(records_of_a_leaf).min(MOST_AHEAD),
-            None => self.ahead,
-        }
     }
 
     /// The key at which the rest begins.

@@ -14,9 +14,10 @@ use super::RemoteTree;
 use super::structure::Place;
 use super::walk::Found;
 use crate::address::Address;
-use crate::cache::{Child, FrameId, State};
+use crate::cache::{FrameId, State};
+use crate::child::{Child, address_in};
 use crate::error::Result;
-use crate::image::trim;
+use crate::image::{Lines, trim};
 use crate::pool::{PoolLock, SUPERBLOCK, Superblock};
 
 /// A cached node that has other keys in the pool.
@@ -132,7 +133,7 @@ impl RemoteTree {
         let cached: HashMap<_, _> = lock
             .records()
             .filter_map(|(_, word)| match Child::of_word(word) {
-                Child::Cached(id) => Some((self.cache.frame(id).address().word(), (word, id))),
+                Child::Cached(id) => Some((self.cache.frame(id).address(), (word, id))),
                 Child::Remote(_) => None,
             })
             .collect();
@@ -142,7 +143,7 @@ impl RemoteTree {
         } else {
             let height = lock.height().saturating_sub(1);
             let expected: HashMap<_, _> = (0..new.count())
-                .map(|index| (new.word(index), new.range_of(index)))
+                .map(|index| (address_in(new.word(index)), new.range_of(index)))
                 .collect();
             let mut children = cached.iter().map(|(address, (_, id))| {
                 let (lower, upper, _) = self.read_page(*id, fences);
@@ -155,7 +156,12 @@ impl RemoteTree {
             let keys = lower..=upper;
             return Err(Outdated { keys, height });
         }
-        let image = new.image(|word| cached.get(&word).map_or(word, |(cached, _)| *cached));
+        let cached = |word| {
+            cached
+                .get(&address_in(word))
+                .map_or(word, |(cached, _)| *cached)
+        };
+        let image = new.image(cached);
         lock.load(&image).expect("it is a page's");
         Ok(())
     }
@@ -192,7 +198,7 @@ impl RemoteTree {
     pub(super) async fn fetch_root(&self, root: Address) -> Result<FrameId> {
         let page = self.read_node(root, 1).await?;
         let id = self.take_frame().await?;
-        self.fill(id, root, &page, false);
+        self.fill(id, root, &page, Lines::NONE);
         Ok(id)
     }
 }

@@ -12,9 +12,10 @@ use super::RemoteTree;
 use super::fetch::{Admission, Fetched};
 use super::walk::{At, Found};
 use crate::address::{Address, ServerId};
-use crate::cache::{Child, FrameId, State};
+use crate::cache::{FrameId, State};
+use crate::child::Child;
 use crate::error::{Error, Result};
-use crate::image::{LOCK_BYTES, written};
+use crate::image::{LOCK_BYTES, Lines, written};
 use crate::pool::{SUPERBLOCK, Superblock};
 
 /// A node in a frame, or a frame and an address for a new one.
@@ -304,7 +305,7 @@ impl RemoteTree {
         above_lock.insert(index + 1, separator, Child::Cached(right.id).word());
         let changed: [(At<'_>, _); 3] = [(above, &above_lock), (node, &lock), (right, &right_lock)];
         for (at, lock) in changed {
-            at.frame.set_dirty(true, lock);
+            at.frame.mark(Lines::ALL, lock);
         }
         if let Some(top) = new.top {
             self.cache.set_root(top.id);
@@ -327,15 +328,19 @@ impl RemoteTree {
     /// Writes a node that nobody else writes.
     pub(super) async fn write_node(&self, node: Place) -> Result<()> {
         let frame = self.cache.frame(node.id);
-        let image = self.image_of(&frame.page().lock());
+        let (image, before) = {
+            let lock = frame.page().lock();
+            (self.image_of(&lock), self.without_hints(&lock))
+        };
         let at = node.address.add(LOCK_BYTES);
         let _noted = self.offloading.note(at);
         let attempt = async || self.connection.write(at, written(&image)).await;
         self.connection.insist(attempt).await?;
         let lock = frame.page().lock();
-        // It may have been changed meanwhile, or have left the cache.
-        if frame.address() == node.address && self.image_of(&lock) == image {
-            frame.set_dirty(false, &lock);
+        // It may have been changed meanwhile, or have left the cache. What it knows of its leaves'
+        // entries changes at any time, and is no reason to write an inner node without its lock.
+        if frame.address() == node.address && self.without_hints(&lock) == before {
+            frame.mark_clean(&lock);
         }
         Ok(())
     }

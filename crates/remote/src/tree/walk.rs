@@ -6,7 +6,8 @@ use timberline_tree::btree::{Lanes, Work};
 
 use super::RemoteTree;
 use crate::address::Address;
-use crate::cache::{Child, Frame, FrameId, State};
+use crate::cache::{Frame, FrameId, State};
+use crate::child::{Child, entries_in};
 
 /// Where a walk ended.
 pub(super) enum Found<'a> {
@@ -34,6 +35,8 @@ pub(super) struct Missing {
     pub height: u8,
     pub lower: u64,
     pub upper: u64,
+    /// How many it has, as far as the parent knows.
+    pub entries: Option<usize>,
 }
 
 /// What to do at a node on the way.
@@ -164,6 +167,7 @@ impl RemoteTree {
                     height: body.height().wrapping_sub(1),
                     lower,
                     upper,
+                    entries: entries_in(body.word(index)),
                 }
             })?;
             return Ok(Found::Missing(missing));

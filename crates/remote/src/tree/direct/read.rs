@@ -8,6 +8,7 @@ use timberline_tree::btree::page::{Page, PageBody};
 
 use super::{Check, Direct, Turns};
 use crate::address::Address;
+use crate::child::{address_in, entries_in};
 use crate::error::{Error, Result};
 use crate::image::{COUNTS_AT, page_of, trim};
 use crate::pool::Superblock;
@@ -166,9 +167,10 @@ pub(super) fn place_in(above: &PageBody, search: Search, key: u64) -> Missing {
     let index = above.child_for(search, key);
     let (lower, upper) = above.range_of(index);
     Missing {
-        address: Address::of_word(above.word(index)),
+        address: address_in(above.word(index)),
         height: above.height() - 1,
         lower,
         upper,
+        entries: entries_in(above.word(index)),
     }
 }

@@ -7,9 +7,9 @@ use super::Direct;
 use super::read::place_in;
 use super::turns::HeldLock;
 use crate::address::Address;
-use crate::cache::Child;
+use crate::child::{Child, word_with};
 use crate::error::Result;
-use crate::image::{LOCK_BYTES, trim, written};
+use crate::image::{LOCK_BYTES, Lines, trim, written};
 use crate::pool::{PoolLock, SUPERBLOCK, Writes};
 use crate::tree::RemoteTree;
 use crate::tree::structure::{Place, Unwritten};
@@ -163,9 +163,12 @@ impl RemoteTree {
             return Ok(false);
         }
         let lock = parent.view.upgrade()?;
-        let separator = right.lock().lower();
-        lock.insert(index + 1, separator, right_at.word());
-        parent.frame.set_dirty(true, &lock);
+        let (separator, entries) = {
+            let right = right.lock();
+            (right.lower(), right.count())
+        };
+        lock.insert(index + 1, separator, word_with(right_at, entries));
+        parent.frame.mark(Lines::ALL, &lock);
         Ok(true)
     }
 }

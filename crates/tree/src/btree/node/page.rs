@@ -14,11 +14,16 @@ use super::{Body, LockedNode, Node, Write};
 /// What a page holds.
 pub type PageBody = Body<NODE_1K>;
 
-/// A page's words as they travel: a word for the user, then the page's own.
+/// A page's words as they travel: a word for the user, the counts, the fences, then a key and a
+/// payload for each entry. So any entries are one run of words, and so is all that is in use.
 pub type Image = [u64; Page::WORDS];
 
-/// Words of an image before the entries: the user's, the counts, the fences.
+/// Words of an image before the entries.
 const FIRST_ENTRY: usize = super::HEADER / 8;
+
+/// The fences of an image.
+const LOWER: usize = 2;
+const UPPER: usize = 3;
 
 /// A node of 1 KiB behind its optimistic lock.
 #[derive(Debug)]
@@ -132,13 +137,16 @@ impl PageLock<'_> {
     /// # Errors
     /// The image is no page's. This page is unchanged then.
     pub fn load(&self, image: &Image) -> Result<(), Malformed> {
-        let view = PageImage::of(image)?;
-        if !view.keys.is_sorted_by(|a, b| a < b) {
+        self.load_part(&PageImage::of(image)?)
+    }
+
+    fn load_part(&self, view: &PageImage<'_>) -> Result<(), Malformed> {
+        if !view.keys().is_sorted_by(|a, b| a < b) {
             return Err(Malformed);
         }
         self.reset(view.height(), view.lower(), view.upper());
-        for (index, &key) in view.keys.iter().enumerate() {
-            self.0.push_word(key, view.word(index));
+        for entry in view.entries {
+            self.0.push_word(entry[0], entry[1]);
         }
         Ok(())
     }
@@ -187,8 +195,11 @@ impl PageLock<'_> {
 /// A page's image, to be read in place.
 #[derive(Clone, Copy, Debug)]
 pub struct PageImage<'a> {
-    image: &'a Image,
-    keys: &'a [u64],
+    counts: u64,
+    lower: u64,
+    upper: u64,
+    /// A key and a payload each.
+    entries: &'a [[u64; 2]],
 }
 
 impl<'a> PageImage<'a> {
@@ -197,12 +208,17 @@ impl<'a> PageImage<'a> {
     /// # Errors
     /// The image is no page's: its counts or its fences are impossible.
     pub fn of(image: &'a Image) -> Result<PageImage<'a>, Malformed> {
-        let [count, ..] = image[1].to_le_bytes();
-        let keys = &image[FIRST_ENTRY..][..Page::CAPACITY];
-        let keys = keys.get(..count.into()).ok_or(Malformed)?;
-        let view = PageImage { image, keys };
-        let is_empty = view.height() > 0 && keys.is_empty();
-        match view.lower() > view.upper() || is_empty {
+        let (head, entries) = image.split_at(FIRST_ENTRY);
+        let (entries, _) = entries.as_chunks();
+        let count = PageHead::of(head)?.count();
+        let view = PageImage {
+            counts: image[1],
+            lower: image[LOWER],
+            upper: image[UPPER],
+            entries: &entries[..count],
+        };
+        let is_empty = view.height() > 0 && count == 0;
+        match is_empty {
             true => Err(Malformed),
             false => Ok(view),
         }
@@ -210,34 +226,99 @@ impl<'a> PageImage<'a> {
 
     /// 0 for a leaf.
     pub fn height(&self) -> u8 {
-        self.image[1].to_le_bytes()[1]
+        self.counts.to_le_bytes()[1]
     }
 
     /// Its lowest key.
     pub fn lower(&self) -> u64 {
-        self.image[2]
+        self.lower
     }
 
     /// Its highest key.
     pub fn upper(&self) -> u64 {
-        self.image[3]
+        self.upper
+    }
+
+    /// How many entries it has.
+    pub fn count(&self) -> usize {
+        self.entries.len()
+    }
+
+    fn keys(&self) -> impl Iterator<Item = u64> + 'a {
+        self.entries.iter().map(|entry| entry[0])
     }
 
     /// The entry of a key, if it is there.
     pub fn find(&self, key: u64) -> Option<usize> {
-        let index = self.keys.partition_point(|&it| it < key);
-        (self.keys.get(index) == Some(&key)).then_some(index)
+        let index = self.entries.partition_point(|it| it[0] < key);
+        let entry = self.entries.get(index)?;
+        (entry[0] == key).then_some(index)
     }
 
     /// The entry of the child with a key, in an inner page.
     pub fn child_for(&self, key: u64) -> usize {
-        let after = self.keys.partition_point(|&it| it <= key);
+        let after = self.entries.partition_point(|it| it[0] <= key);
         after.saturating_sub(1)
     }
 
     /// The payload of an entry.
     pub fn word(&self, index: usize) -> u64 {
-        self.image[PageBody::image_index(index)]
+        self.entries[index][1]
+    }
+}
+
+/// The words of an image before its entries.
+#[derive(Clone, Copy, Debug)]
+pub struct PageHead<'a>(&'a [u64]);
+
+impl<'a> PageHead<'a> {
+    /// The words, of which the image has as many before its entries.
+    pub const WORDS: usize = FIRST_ENTRY;
+
+    /// Looks at them.
+    ///
+    /// # Errors
+    /// They are no page's: the counts or the fences are impossible.
+    pub fn of(words: &'a [u64]) -> Result<PageHead<'a>, Malformed> {
+        let head = PageHead(words.get(..FIRST_ENTRY).ok_or(Malformed)?);
+        match head.count() > Page::CAPACITY || words[LOWER] > words[UPPER] {
+            true => Err(Malformed),
+            false => Ok(head),
+        }
+    }
+
+    /// How many entries the page has.
+    pub fn count(self) -> usize {
+        self.0[1].to_le_bytes()[0].into()
+    }
+
+    /// A part of a leaf: the entries from `first` on of which these words are the keys and
+    /// payloads. It is a leaf whose fences are the keys that it tells of.
+    ///
+    /// # Errors
+    /// The words tell of no keys, are not in order, or the page is no leaf.
+    pub fn part(self, first: usize, words: &[u64]) -> Result<Page, Malformed> {
+        let (entries, _) = words.as_chunks();
+        let left = self.count().saturating_sub(first);
+        let is_to_the_end = left <= entries.len();
+        let mut view = PageImage {
+            counts: self.0[1],
+            lower: self.0[LOWER],
+            upper: self.0[UPPER],
+            entries: &entries[..left.min(entries.len())],
+        };
+        if first > 0 {
+            view.lower = view.keys().next().ok_or(Malformed)?;
+        }
+        if !is_to_the_end {
+            view.upper = view.keys().last().ok_or(Malformed)?;
+        }
+        if view.height() > 0 || view.lower > view.upper {
+            return Err(Malformed);
+        }
+        let page = Page::new();
+        page.lock().load_part(&view)?;
+        Ok(page)
     }
 }
 
@@ -247,19 +328,19 @@ impl PageBody {
     pub fn image(&self, name: impl Fn(u64) -> u64) -> Image {
         let mut image = [0; Page::WORDS];
         image[1] = u64::from_le_bytes([self.count() as u8, self.height(), 0, 0, 0, 0, 0, 0]);
-        (image[2], image[3]) = (self.lower(), self.upper());
-        let (keys, words) = image[FIRST_ENTRY..].split_at_mut(Page::CAPACITY);
+        (image[LOWER], image[UPPER]) = (self.lower(), self.upper());
+        let (entries, _) = image[FIRST_ENTRY..].as_chunks_mut();
         let is_inner = self.height() > 0;
-        for (index, (key, word)) in self.entries(0..self.count()).enumerate() {
-            keys[index] = key;
-            words[index] = if is_inner { name(word) } else { word };
+        for (entry, (key, word)) in entries.iter_mut().zip(self.entries(0..self.count())) {
+            *entry = [key, if is_inner { name(word) } else { word }];
         }
         image
     }
 
-    /// The index in an image of an entry's payload.
+    /// The index in an image of an entry's key, which its payload follows; of the first word
+    /// behind all entries, if there are so many.
     pub fn image_index(index: usize) -> usize {
-        FIRST_ENTRY + Page::CAPACITY + index
+        FIRST_ENTRY + 2 * index
     }
 }
 
@@ -328,14 +409,58 @@ mod tests {
         page.lock().insert(0, 5, 1);
         page.lock().insert(1, 7, 2);
         let image = page.lock().image(|word| word);
-        for (index, word) in [(1, 63), (2, u64::MAX), (FIRST_ENTRY, 9), (1, 0x0100)] {
+        for (index, word) in [(1, 63), (LOWER, u64::MAX), (FIRST_ENTRY, 9), (1, 0x0100)] {
             let mut other = image;
             other[index] = word;
-            if index == 2 {
-                other[3] = 0;
+            if index == LOWER {
+                other[UPPER] = 0;
             }
             assert_eq!(page.lock().load(&other), Err(Malformed), "word {index}");
         }
         assert_eq!(page.lock().count(), 2);
+    }
+
+    #[test]
+    fn a_part_has_the_keys_it_tells_of() {
+        let page = Page::new();
+        let lock = page.lock();
+        lock.reset(0, 5, 1_000);
+        for index in 0..10 {
+            lock.insert(index, 10 * index as u64 + 10, index as u64);
+        }
+        let image = lock.image(|word| word);
+        drop(lock);
+        let head = PageHead::of(&image).unwrap();
+        assert_eq!(head.count(), 10);
+        let part = |first, end| {
+            let words = PageBody::image_index(first)..PageBody::image_index(end);
+            head.part(first, &image[words])
+        };
+        for (first, end, fences) in [
+            (0, 10, (5, 1_000)),
+            (0, 62, (5, 1_000)),
+            (0, 4, (5, 40)),
+            (3, 7, (40, 70)),
+            (3, 62, (40, 1_000)),
+            (9, 10, (100, 1_000)),
+        ] {
+            let page = part(first, end).unwrap();
+            let body = page.lock();
+            assert_eq!((body.lower(), body.upper()), fences, "{first} to {end}");
+            let keys: Vec<u64> = body.records().map(|(key, _)| key).collect();
+            let expected = first..end.min(10);
+            assert_eq!(
+                keys,
+                expected
+                    .map(|index| 10 * index as u64 + 10)
+                    .collect::<Vec<_>>()
+            );
+        }
+        assert!(part(10, 12).is_err() && part(4, 4).is_err());
+        page.lock().reset(0, 5, 9);
+        let image = page.lock().image(|word| word);
+        let empty = PageHead::of(&image).unwrap().part(0, &[]).unwrap();
+        let empty = empty.lock();
+        assert_eq!((empty.count(), empty.upper()), (0, 9));
     }
 }
