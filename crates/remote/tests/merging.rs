@@ -81,6 +81,49 @@ fn the_memory_of_what_was_removed_is_used_again() -> Result<()> {
     })
 }
 
+/// A tree that was emptied has a leaf and a node above it. All other memory is given back.
+#[test]
+fn an_emptied_tree_takes_no_memory() -> Result<()> {
+    const RECORDS: u64 = 150_000;
+    for order in 0..3 {
+        let pool = InProcess::new(2, 8 << 20)?;
+        wait_for(async {
+            load(Arc::new(pool.client()), Layout::default(), []).await?;
+            let empty = nodes(&pool).await?;
+            let options = Options {
+                cache_bytes: 256 << 10,
+                ..Options::default()
+            };
+            let lease = Duration::from_secs(3600);
+            let member = Member::join(Arc::new(pool.client()), options, lease).await?;
+            member.tend().await?;
+            member.claim(&(0..=u64::MAX)).await?;
+            let tree = member.tree();
+            let key = |number: u64| match order {
+                // From the left, from the right, and all over.
+                0 => number,
+                1 => RECORDS - 1 - number,
+                _ => number * 100_003 % RECORDS,
+            };
+            for number in 0..RECORDS {
+                assert_eq!(tree.insert(key(number), number).await?, None);
+            }
+            let full = nodes(&pool).await?;
+            for number in 0..RECORDS {
+                assert_eq!(tree.remove(key(number)).await?, Some(number));
+            }
+            assert_eq!(all(tree).await?, []);
+            let inner = tree.inner_merges();
+            assert!(inner > 30, "{inner} merges of inner nodes");
+            member.leave().await?;
+            let left = nodes(&pool).await?;
+            assert!(full > 2_500 && left <= empty + 8, "{empty}, {full}, {left}");
+            Ok(())
+        })?;
+    }
+    Ok(())
+}
+
 /// Many tasks insert, remove, look up and scan, on a network that reorders and tears: all as in a
 /// map in memory, while leaves split and merge.
 #[test]
@@ -197,6 +240,8 @@ fn partitions_stay_apart() {
     let pool = InProcess::new(1, 8 << 20).unwrap();
     let layout = Layout {
         boundaries: vec![1_000],
+        // So there are many nodes, which are merged into few.
+        fill: 0.1,
         ..Layout::default()
     };
     wait_for(async {
@@ -216,6 +261,7 @@ fn partitions_stay_apart() {
             assert_eq!(high.remove(1_999 - key).await?, Some(1_999 - key));
         }
         assert!(low.merges() > 10 && high.merges() > 10);
+        assert!(low.inner_merges() > 5 && high.inner_merges() > 5);
         for key in 0..1_000 {
             assert_eq!(low.insert(key, 1).await?, None);
             assert_eq!(high.insert(1_000 + key, 2).await?, None);

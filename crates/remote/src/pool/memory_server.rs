@@ -103,11 +103,15 @@ impl MemoryServer {
                     false => Ok(Reply::Words(nodes)),
                 }
             }
-            Operation::Call(_, Call::GiveBack(node)) => match self.space().give_back(node.offset())
-            {
-                true => Ok(Reply::Written),
-                false => Err(Error::OutOfRange(node)),
-            },
+            Operation::Call(_, Call::GiveBack(node)) => {
+                let mut space = self.space();
+                if !space.give_back(node.offset()) {
+                    return Err(Error::OutOfRange(node));
+                }
+                // It may have held a record's bytes. Who gets it as a node finds it unlocked.
+                self.write(node, &[0])?;
+                Ok(Reply::Written)
+            }
             Operation::Call(_, Call::Load) => Ok(Reply::Load(self.load())),
             Operation::Call(_, Call::IsFenced(compute)) => {
                 let fenced = self.sessions().get(&compute).map(|it| it.is_fenced());

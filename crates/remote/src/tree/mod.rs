@@ -183,7 +183,8 @@ pub struct RemoteTree {
     space: Space,
     offloading: Offloading,
     demand: Demand,
-    merges: AtomicU64,
+    /// Of leaves, and of inner nodes.
+    merges: [AtomicU64; 2],
     turns: LeafTurns,
     unevenness: Unevenness,
     /// Why nothing can be written any more: a split or a merge is only in the cache.
@@ -233,13 +234,12 @@ impl RemoteTree {
             options,
             space,
             offloading,
-            merges: AtomicU64::new(0),
+            merges: Default::default(),
             turns: LeafTurns::default(),
             unevenness: Unevenness::default(),
             broken: OnceLock::new(),
         };
-        let root = tree.fetch_root(superblock.root).await?;
-        tree.cache.set_root(root);
+        tree.fetch_root(superblock.root).await?;
         Ok(tree)
     }
 

@@ -63,13 +63,39 @@ impl RemoteTree {
                 self.read_page(place.id, |body| (body.lower(), body.upper(), body.height()));
             if height > 0 && self.is_shared(lower, upper) {
                 locks.push(PoolLock::take(&self.connection, place.address).await?);
+                // Another one may have made the only child of this root the root.
+                let is_root = root.is_none() && place.id == self.cache.root();
+                if is_root && place.address != Superblock::read(&self.connection).await?.root {
+                    return Ok(false);
+                }
                 let fresh = self.read_node(place.address, height).await?;
+                let is_longer = fresh.lock().upper() > upper;
+                if is_longer && !self.ends_at(place, (lower, upper, height)).await? {
+                    return Ok(false);
+                }
                 if self.reconcile(place, &fresh).is_err() {
                     return Ok(false);
                 }
             }
         }
         Ok(true)
+    }
+
+    /// Whether a node ends where its copy in the cache does, though its image does not: somebody
+    /// died who split it. If it was merged with the next one, its parent says so; merging takes its
+    /// lock, which the caller has.
+    async fn ends_at(&self, node: Place, (lower, upper, height): (u64, u64, u8)) -> Result<bool> {
+        let Ok(Found::Here(parent)) = self.walk(lower, height + 1) else {
+            return Ok(false);
+        };
+        let fresh = self.read_node(parent.frame.address(), height + 1).await?;
+        let parent = fresh.lock();
+        if parent.height() != height + 1 || !parent.covers(lower) {
+            return Ok(false);
+        }
+        let index = parent.child_for(self.search, lower);
+        let is_it = address_in(parent.word(index)) == node.address;
+        Ok(is_it && parent.range_of(index) == (lower, upper))
     }
 
     /// Releases locks.
@@ -113,8 +139,14 @@ impl RemoteTree {
             };
             let place = Place::of(at);
             let fresh = self.read_node(place.address, height).await?;
-            if let Err(outdated) = self.reconcile(place, &fresh) {
-                return Ok(Some(outdated));
+            match self.reconcile(place, &fresh) {
+                // A root that was left; its memory is that of the root again.
+                Err(outdated) if place.id == self.cache.root() && outdated.height == height => {
+                    self.take_new_root(root).await?;
+                    return Ok(None);
+                }
+                Err(outdated) => return Ok(Some(outdated)),
+                Ok(()) => {}
             }
         }
         Ok(None)
@@ -177,28 +209,35 @@ impl RemoteTree {
 
     /// Begins again at another root: what is below the old one leaves the cache.
     async fn take_new_root(&self, root: Address) -> Result<()> {
-        let (new, old) = (self.fetch_root(root).await?, self.cache.root());
+        let old = self.cache.root();
         let frame = self.cache.frame(old);
         loop {
             let height = frame.page().lock().height();
             self.expel(0, u64::MAX, height).await?;
+            let page = self.read_node(root, 1).await?;
+            let new = self.take_frame().await?;
             let lock = frame.page().lock();
             // Another operation may have fetched a node meanwhile.
-            if self.cached_child(&lock).is_none() {
-                self.cache.set_root(new);
-                frame.set_state(State::Free, &lock);
-                break;
+            if self.cached_child(&lock).is_some() {
+                lock.unchanged();
+                self.cache.give_back(new);
+                continue;
             }
+            self.fill(new, root, &page, Lines::NONE);
+            self.cache.set_root(new);
+            frame.set_state(State::Free, &lock);
+            break;
         }
         self.cache.give_back(old);
         Ok(())
     }
 
-    /// Fetches the root into a frame.
-    pub(super) async fn fetch_root(&self, root: Address) -> Result<FrameId> {
+    /// Fetches the first root into a frame.
+    pub(super) async fn fetch_root(&self, root: Address) -> Result<()> {
         let page = self.read_node(root, 1).await?;
         let id = self.take_frame().await?;
         self.fill(id, root, &page, Lines::NONE);
-        Ok(id)
+        self.cache.set_root(id);
+        Ok(())
     }
 }

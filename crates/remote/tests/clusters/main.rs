@@ -12,7 +12,7 @@ use std::time::Duration;
 
 use requests::{Key, work};
 use timberline_remote::fabric::{Network, Simulation, Tasks};
-use timberline_remote::{Balancing, Error, Layout, Member, Options, Result, load};
+use timberline_remote::{Balancing, Error, LOAD_FILL, Layout, Member, Options, Result, load};
 
 const LEASE: Duration = Duration::from_micros(400);
 /// Between two looks at the loads, where keys follow them.
@@ -59,7 +59,7 @@ fn clusters_change_and_keep_what_they_acknowledged() {
         Err(_) => 0_u64,
     };
     let clusters = if cfg!(debug_assertions) { 20 } else { 1_000 };
-    let (mut moves, mut merges) = (0, 0);
+    let (mut moves, mut merges, mut inner) = (0, 0, 0);
     for seed in first..first + clusters {
         println!("TIMBERLINE_SEED={seed}");
         let network = Network {
@@ -71,6 +71,8 @@ fn clusters_change_and_keep_what_they_acknowledged() {
         let simulation = Simulation::new(seed, network, 3, 16 << 20).unwrap();
         let layout = Layout {
             boundaries: (1..4).map(|number| number << 62).collect(),
+            // Nodes that are small from the start are soon merged, inner ones too.
+            fill: [LOAD_FILL, 0.1][usize::from(seed % 8 == 3)],
             ..Layout::default()
         };
         // Some begin with inner nodes of two levels.
@@ -113,11 +115,14 @@ fn clusters_change_and_keep_what_they_acknowledged() {
         for server in &world.servers {
             moves += server.member.moves();
             merges += server.member.tree().merges();
+            inner += server.member.tree().inner_merges();
         }
     }
     assert!(moves > 0, "no member gave keys away by itself");
     assert!(merges > 0, "no leaf was merged");
-    println!("{moves} moves because of the load, {merges} merges");
+    // Few clusters have any; `shrinking.rs` has many.
+    assert!(clusters < 1_000 || inner > 0, "no inner node was merged");
+    println!("{moves} moves because of the load, {merges} merges, {inner} of inner nodes");
 }
 
 impl World<'_> {

@@ -38,7 +38,7 @@ pub async fn work(
         }
         simulation.sleep(draws.u64(0..4_000)).await;
         // In some clusters most records go for a while, so leaves are merged, and come again.
-        let comes_and_goes = seed % 3 == 2;
+        let comes_and_goes = seed % 3 == 2 || seed % 8 == 3;
         // In leaves that get full, and in others.
         let hot = draws.usize(0..4) * (KEYS as usize / 4);
         let index = match draws.bool() && !comes_and_goes {
