@@ -1,0 +1,15 @@
+//! The tree and what lies on it, in a process, over TCP, and simulated. One program, so that the
+//! tree's futures are compiled once for all of them.
+
+mod balancing;
+mod dying;
+mod in_process;
+mod members;
+mod merging;
+mod paged;
+mod records;
+mod records_simulated;
+mod shared;
+mod shrinking;
+mod simulated;
+mod tcp;
