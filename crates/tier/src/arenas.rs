@@ -72,6 +72,8 @@ struct Tier {
     bypass: [AtomicU64; 2],
     /// Bytes of side tables charged to this tier.
     tables: AtomicUsize,
+    /// Bytes that side tables have not yet, and may grow by.
+    set_aside: AtomicUsize,
     /// Injected failures of allocations.
     faults: Faults,
     /// Injected failures of commits, as if the machine were out of memory.
@@ -126,6 +128,7 @@ impl Arenas {
                 caches: ThreadCaches::default(),
                 bypass: Default::default(),
                 tables: AtomicUsize::new(0),
+                set_aside: AtomicUsize::new(0),
                 faults: Faults::default(),
                 commit_faults: Faults::default(),
                 hidden: Hidden::new(part.clone()),
@@ -271,10 +274,12 @@ impl Arenas {
         this.caches.used().min(this.budget.used())
     }
 
-    /// Bytes of a tier that slots can use: its limit without its current side tables.
+    /// Bytes of a tier that slots can use: its limit without its current side tables, and what is
+    /// left to those that grow.
     pub fn usable(&self, tier: TierId) -> usize {
-        let tables = self.tiers[tier.index()].tables.load(Relaxed);
-        self.budget(tier).limit().saturating_sub(tables)
+        let this = &self.tiers[tier.index()];
+        let tables = this.tables.load(Relaxed) + this.left_to_tables();
+        this.budget.limit().saturating_sub(tables)
     }
 
     /// Sets the limit of a tier. While more than that is committed, nothing is committed, and

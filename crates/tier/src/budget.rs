@@ -27,7 +27,12 @@ impl Budget {
 
     /// Takes `bytes`, or nothing and `false` where that would pass the limit.
     pub(crate) fn charge(&self, bytes: usize) -> bool {
-        let within = |sum: &usize| *sum <= self.limit.load(SeqCst);
+        self.charge_leaving(bytes, 0)
+    }
+
+    /// The same, but where less than `left` bytes would be left it takes nothing either.
+    pub(crate) fn charge_leaving(&self, bytes: usize, left: usize) -> bool {
+        let within = |sum: &usize| sum.saturating_add(left) <= self.limit.load(SeqCst);
         let taken = self.used.fetch_update(SeqCst, SeqCst, |used| {
             used.checked_add(bytes).filter(within)
         });
@@ -93,6 +98,15 @@ mod tests {
             !budget.charge(usize::MAX),
             "a sum that wraps is refused too"
         );
+    }
+
+    #[test]
+    fn what_has_to_be_left_is_left() {
+        let budget = Budget::new(10);
+        assert!(!budget.charge_leaving(8, 3) && budget.charge_leaving(7, 3));
+        assert!(!budget.charge_leaving(1, 3) && !budget.charge_leaving(1, usize::MAX));
+        assert!(budget.charge(3));
+        assert_eq!((budget.used(), budget.peak()), (10, 10));
     }
 
     #[test]

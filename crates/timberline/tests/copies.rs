@@ -291,6 +291,25 @@ fn pages_come_and_go() {
     assert_eq!(placed.record_pages().0, 0);
 }
 
+/// A page takes the memory of a leaf that left, and its place in the directory some that chunks
+/// have left to it.
+#[test]
+fn a_full_tier_exchanges_leaves_for_pages() {
+    let arenas = arenas::two(1 << 20, arenas::AMPLE);
+    let map = Map::in_memory(Native(arenas), Arc::new(Watching::default())).unwrap();
+    map.bulk_load((0..100_000).map(|key| (key, !key))).unwrap();
+    let placed = map.placed();
+    let leaves = || (0..100_000).step_by(20).map(|key| NodeKey::of_word(key, 0));
+    let full = leaves().find(|leaf| placed.promote_node(leaf) == Move::Full);
+    assert!(full.is_some(), "{:?}", map.stats());
+    assert!(!placed.add_record_page(), "{:?}", map.stats());
+    for (pages, leaf) in leaves().step_by(10).take(20).enumerate() {
+        assert_eq!(placed.demote(&leaf), Move::Moved(1));
+        reclaim_until(&*placed, "memory of the leaf", || placed.add_record_page());
+        assert_eq!(placed.record_pages().0, 1 + pages);
+    }
+}
+
 /// The smallest pages have two buckets. Records of both slow tiers have copies, which follow none
 /// of their leaves' moves.
 #[test]

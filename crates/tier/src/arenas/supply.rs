@@ -52,7 +52,7 @@ impl Arenas {
         let tier = &self.tiers[id.index()];
         let mut met = Limit::Budget;
         for bytes in chunks.sizes(class) {
-            if !tier.budget.charge(bytes) {
+            if !tier.budget.charge_leaving(bytes, tier.left_to_tables()) {
                 continue;
             }
             match self.back(id, chunks, bytes) {

@@ -3,9 +3,9 @@
 use std::sync::Arc;
 use std::sync::atomic::Ordering::Relaxed;
 
-use super::{Arenas, ArenasError, Limit, bind};
+use super::{Arenas, ArenasError, Limit, Tier, bind};
 use crate::TierId;
-use crate::os::Reservation;
+use crate::os::{PAGE, Reservation};
 use crate::side::Cover;
 
 impl Arenas {
@@ -61,5 +61,28 @@ impl Arenas {
             .iter()
             .all(|tier| tier.budget.used() == tier.tables.load(Relaxed));
         is_unused && self.side.set(side).is_ok()
+    }
+
+    /// Leaves `bytes` more of a tier to a side table that grows while chunks take the rest.
+    pub(crate) fn set_aside(&self, tier: TierId, bytes: usize) {
+        let set_aside = &self.tiers[tier.index()].set_aside;
+        set_aside.fetch_add(bytes, Relaxed);
+    }
+
+    /// The table has so many of these bytes now.
+    pub(crate) fn take_set_aside(&self, tier: TierId, bytes: usize) {
+        let set_aside = &self.tiers[tier.index()].set_aside;
+        set_aside.fetch_sub(bytes, Relaxed);
+    }
+}
+
+/// At most this part of a tier's limit is left to tables.
+const LEFT: usize = 64;
+
+impl Tier {
+    /// Bytes that chunks leave to side tables.
+    pub(super) fn left_to_tables(&self) -> usize {
+        let most = self.budget.limit() / LEFT / PAGE * PAGE;
+        self.set_aside.load(Relaxed).min(most)
     }
 }

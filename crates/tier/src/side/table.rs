@@ -34,7 +34,9 @@ pub struct Table<T> {
 }
 
 impl<T: TableEntry> Table<T> {
-    /// A table beside these arenas, in memory of their fast tier. Commits nothing.
+    /// A table beside these arenas, in memory of their fast tier. Commits nothing; but chunks leave
+    /// it the bytes that it may need, up to a 64th of the tier, so that it can grow when these have
+    /// taken the rest.
     ///
     /// # Errors
     /// There are too few addresses.
@@ -46,6 +48,7 @@ impl<T: TableEntry> Table<T> {
         // A huge page would commit more than is charged.
         memory.use_huge_pages(0, bytes, false);
         arenas.bind(TierId::FAST, &memory, 0, bytes)?;
+        arenas.set_aside(TierId::FAST, bytes);
         Ok(Table {
             memory,
             entries,
@@ -66,9 +69,13 @@ impl<T: TableEntry> Table<T> {
             .lock()
             .unwrap_or_else(PoisonError::into_inner);
         if bytes > *committed {
-            arenas.commit_table(TierId::FAST, &self.memory, *committed, bytes - *committed)?;
+            let more = bytes - *committed;
+            arenas.commit_table(TierId::FAST, &self.memory, *committed, more)?;
+            arenas.take_set_aside(TierId::FAST, more);
         } else if bytes < *committed {
-            arenas.decommit_table(TierId::FAST, &self.memory, bytes, *committed - bytes);
+            let less = *committed - bytes;
+            arenas.decommit_table(TierId::FAST, &self.memory, bytes, less);
+            arenas.set_aside(TierId::FAST, less);
         }
         *committed = bytes;
         Ok(())
@@ -96,13 +103,12 @@ mod tests {
     fn a_table_of_any_length_is_zero_and_charged_by_need() {
         let arenas = Arenas::new(&ArenasConfig::two_tiers(1 << 20, 1 << 20)).unwrap();
         let used = || arenas.budget(TierId::FAST).used();
+        let usable = || arenas.usable(TierId::FAST);
         let table = Table::<AtomicU32>::new(&arenas, 1 << 40).unwrap();
         assert_eq!((used(), table[1 << 39].load(Relaxed)), (0, 0));
+        assert_eq!(usable(), (1 << 20) - (1 << 14), "a 64th is left to it");
         table.resize(&arenas, 1025).unwrap();
-        assert_eq!(
-            (used(), arenas.usable(TierId::FAST)),
-            (8192, (1 << 20) - 8192)
-        );
+        assert_eq!(used(), 8192);
         table[1024].store(u32::MAX, Relaxed);
         let full = table.resize(&arenas, (1 << 18) + 1);
         assert_eq!((full, used()), (Err(Limit::Budget), 8192));
@@ -110,7 +116,25 @@ mod tests {
         table.resize(&arenas, 1024).unwrap();
         assert_eq!((used(), table[1024].load(Relaxed)), (4096, 0));
         table.resize(&arenas, 0).unwrap();
-        assert_eq!((used(), arenas.usable(TierId::FAST)), (0, 1 << 20));
+        assert_eq!((used(), usable()), (0, (1 << 20) - (1 << 14)));
         assert!(Table::<AtomicU16>::new(&arenas, usize::MAX).is_err());
+    }
+
+    #[test]
+    fn chunks_leave_a_table_what_it_may_need() {
+        let arenas = Arenas::new(&ArenasConfig::two_tiers(1 << 20, 0)).unwrap();
+        let entries = 2048;
+        let table = Table::<AtomicU32>::new(&arenas, entries).unwrap();
+        assert_eq!(arenas.usable(TierId::FAST), (1 << 20) - 8192);
+        let mut slots = Vec::new();
+        while let Ok(slot) = arenas.slot(TierId::FAST, 1024) {
+            slots.push(slot);
+        }
+        assert_eq!(1024 * slots.len(), (1 << 20) - 8192);
+        for more in 1..=entries {
+            table.resize(&arenas, more).unwrap();
+        }
+        let budget = arenas.budget(TierId::FAST);
+        assert_eq!((budget.used(), budget.peak()), (1 << 20, 1 << 20));
     }
 }
