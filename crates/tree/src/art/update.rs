@@ -43,7 +43,7 @@ impl<M: Memory, R: Reach> Tree<M, R> {
                             Ok(Some(before))
                         }
                         Ok(Cursor::InDense(dense, at, _)) => {
-                            let before = self.change_in_dense(dense, at, change, &guard)?;
+                            let before = self.change_in_dense(dense, key, at, change, &guard)?;
                             Ok(Some(before))
                         }
                     },
@@ -73,12 +73,14 @@ impl<M: Memory, R: Reach> Tree<M, R> {
             return Err(Abort::Restart);
         }
         if let Some(after) = change.change(Some(before)) {
-            let replaced = held.replace(after);
+            let write = || held.replace(after);
+            let (address, key) = (leaf.address(), leaf.key());
+            let (replaced, access) = self.copies.rewrite(address, key, after, guard, write);
             drop(held);
             if C::RETIRES {
                 replaced.reclaim(&self.store, guard);
             }
-            self.note(Terminal::Leaf(leaf), Access::Reuse, guard);
+            self.note(Terminal::Leaf(leaf), access, guard);
         }
         Ok(before)
     }
@@ -97,10 +99,10 @@ impl<M: Memory, R: Reach> Tree<M, R> {
             held.unlock(false);
             return Err(Restart);
         };
-        let (before, changed) = replace(pack, place, change);
-        held.unlock(changed);
-        if changed {
-            self.note(Terminal::Pack(pack), Access::Reuse, guard);
+        let (before, access) = self.replace_in(pack, key, place, change, guard);
+        held.unlock(access.is_some());
+        if let Some(access) = access {
+            self.note(Terminal::Pack(pack), access, guard);
         }
         Ok(before)
     }
@@ -110,6 +112,7 @@ impl<M: Memory, R: Reach> Tree<M, R> {
     pub fn change_in_dense<'g, C: Change>(
         &self,
         dense: DenseLeaf<'g>,
+        key: &[u8],
         at: u8,
         change: &mut C,
         guard: &Guard,
@@ -119,28 +122,34 @@ impl<M: Memory, R: Reach> Tree<M, R> {
             held.unlock(false);
             return Err(Restart);
         };
-        let (before, changed) = replace(dense, place, change);
-        held.unlock(changed);
-        if changed {
-            self.note(Terminal::DenseLeaf(dense), Access::Reuse, guard);
+        let (before, access) = self.replace_in(dense, key, place, change, guard);
+        held.unlock(access.is_some());
+        if let Some(access) = access {
+            self.note(Terminal::DenseLeaf(dense), access, guard);
         }
         Ok(before)
     }
-}
 
-/// Replaces a word of a locked node by the result of `change`, if that returns one. Returns the
-/// previous word, and whether it was replaced.
-#[inline(always)]
-fn replace<'g, T>(
-    node: Shared<'g, T>,
-    place: &AtomicU64,
-    change: &mut impl Change,
-) -> (Loan<'g>, bool) {
-    let before = node.lend(place.load(Relaxed));
-    let after = change.change(Some(before));
-    if let Some(after) = after {
-        // What it refers to may be read without a version.
-        place.store(after, Release);
+    /// Replaces a key's word in a locked node by the result of `change`, if that returns one.
+    /// Returns the previous word, and if it was replaced, the kind of access.
+    #[inline(always)]
+    fn replace_in<'g, T>(
+        &self,
+        node: Shared<'g, T>,
+        key: &[u8],
+        place: &AtomicU64,
+        change: &mut impl Change,
+        guard: &Guard,
+    ) -> (Loan<'g>, Option<Access>) {
+        let before = node.lend(place.load(Relaxed));
+        let access = change.change(Some(before)).map(|after| {
+            // What it refers to may be read without a version.
+            let write = || place.store(after, Release);
+            let ((), access) = self
+                .copies
+                .rewrite(node.address(), key, after, guard, write);
+            access
+        });
+        (before, access)
     }
-    (before, after.is_some())
 }

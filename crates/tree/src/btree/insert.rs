@@ -70,8 +70,8 @@ impl<M: Memory, const WORDS: usize, H: Represent> Tree<M, WORDS, Values<H>> {
         };
         let access = match found {
             Ok(index) => {
-                let replaced = Body::replace_value(&held, index, after);
-                let access = self.rewrite_copy(&held, index, guard);
+                let write = || Body::replace_value(&held, index, after);
+                let (replaced, access) = self.rewrite(&held, key, after, guard, write);
                 // Once no copy has it either.
                 self.reclaim_value(replaced, guard);
                 access

@@ -70,8 +70,8 @@ impl<M: Memory, const WORDS: usize, H: Represent> Tree<M, WORDS, Values<H>> {
             match leaf.find(self.search, key) {
                 Ok(hit) => {
                     let index = hit.index();
-                    let before = Body::replace_value(&leaf, index, value);
-                    self.rewrite_copy(&leaf, index, guard);
+                    let write = || Body::replace_value(&leaf, index, value);
+                    let (before, _) = self.rewrite(&leaf, key, value, guard, write);
                     self.reclaim_value(before, guard);
                 }
                 Err(_) if leaf.count() == Self::CAPACITY => break,

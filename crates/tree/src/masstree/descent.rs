@@ -3,7 +3,11 @@
 //!
 //! As in the B+tree, the descent takes the child's snapshot before it validates the parent. The
 //! parent of a layer's root is the border node that links to it.
+//!
+//! Below the single boundary all nodes are slow. So where a copy of the record will do, the first
+//! slow node on the way is where the search for it belongs.
 
+use std::marker::PhantomData;
 use std::task::Poll;
 
 use timberline_sync::Restart;
@@ -14,6 +18,7 @@ use timberline_tier::Memory;
 use super::Tree;
 use super::slice::{SLICE, slice};
 use crate::btree::node::{Block, Body, Lanes, Lead, Link, Node, Record, Skip, View, Work, address};
+use crate::mode::{LeafAtOnce, Mode};
 use crate::traverse::{Traversal, run};
 use crate::value::{Loan, Represent};
 
@@ -54,17 +59,30 @@ enum Below<'t, const WORDS: usize> {
     Skip(View<'t, WORDS>, Skip<'t, WORDS>, usize, u64),
 }
 
-/// Moves a cursor to a key. With `LATER`, other work runs between two steps, so each prefetches the
-/// node or block of the next one.
-pub(super) struct Descent<
-    't,
-    'k,
-    M: Memory,
-    const WORDS: usize,
-    H: Represent,
-    const LATER: bool,
-    L: Lanes,
-> {
+/// The outcome of a step.
+pub(super) enum Met<'t, const WORDS: usize> {
+    /// A node or block on the way; the next one was prefetched.
+    Inner,
+    /// The next node is slow, and was not prefetched: the record may have a copy. Where one will
+    /// do, that is said once.
+    Slow,
+    End(Cursor<'t, WORDS>),
+}
+
+impl<const WORDS: usize> Below<'_, WORDS> {
+    /// Where it lies.
+    #[inline(always)]
+    fn address(&self) -> usize {
+        match self {
+            Below::Child(_, link) => link.address(),
+            Below::Layer(_, root) => address(root),
+            Below::Skip(_, skip, ..) => skip.address(),
+        }
+    }
+}
+
+/// Moves a cursor to a key, as its [`Mode`] says.
+pub(super) struct Descent<'t, 'k, M: Memory, const WORDS: usize, H: Represent, D, L: Lanes> {
     pub tree: &'t Tree<M, WORDS, H>,
     pub key: &'k [u8],
     lanes: L,
@@ -73,10 +91,13 @@ pub(super) struct Descent<
     level: u8,
     below: Option<Below<'t, WORDS>>,
     restarts: u32,
+    /// Whether no slow node was met yet.
+    is_fast: bool,
+    mode: PhantomData<D>,
 }
 
-impl<'t, 'k, M: Memory, const WORDS: usize, H: Represent, const LATER: bool, L: Lanes>
-    Descent<'t, 'k, M, WORDS, H, LATER, L>
+impl<'t, 'k, M: Memory, const WORDS: usize, H: Represent, D: Mode, L: Lanes>
+    Descent<'t, 'k, M, WORDS, H, D, L>
 {
     #[inline(always)]
     pub fn new(
@@ -94,6 +115,8 @@ impl<'t, 'k, M: Memory, const WORDS: usize, H: Represent, const LATER: bool, L: 
             level: 0,
             below: None,
             restarts: 0,
+            is_fast: true,
+            mode: PhantomData,
         }
     }
 
@@ -108,7 +131,7 @@ impl<'t, 'k, M: Memory, const WORDS: usize, H: Represent, const LATER: bool, L: 
 
     #[inline(always)]
     fn prefetch(&self, node: usize) {
-        if LATER {
+        if D::LATER {
             self.tree.memory().prefetch(node, Body::<WORDS>::BYTES);
         } else {
             self.tree.prefetch(node);
@@ -118,14 +141,35 @@ impl<'t, 'k, M: Memory, const WORDS: usize, H: Represent, const LATER: bool, L: 
     /// Prefetches a block whose length is not known yet.
     #[inline(always)]
     pub fn prefetch_block(&self, block: Block<'_>) {
-        if LATER {
+        if D::LATER {
             self.tree.memory().prefetch(block.address(), 64);
         }
     }
 
-    /// Takes one step. Returns the cursor if it was the last.
+    /// Goes to a node below, which the next step reads.
     #[inline(always)]
-    fn advance(&mut self) -> Result<Option<Cursor<'t, WORDS>>, Restart> {
+    fn go_to(&mut self, below: Below<'t, WORDS>) -> Met<'t, WORDS> {
+        let node = below.address();
+        self.below = Some(below);
+        if D::OR_COPY && self.is_fast && self.tree.may_have_copies(node) {
+            self.is_fast = false;
+            return Met::Slow;
+        }
+        self.prefetch(node);
+        Met::Inner
+    }
+
+    /// Prefetches what the next step reads, after all.
+    #[inline(always)]
+    pub fn prefetch_next(&self) {
+        if let Some(below) = &self.below {
+            self.prefetch(below.address());
+        }
+    }
+
+    /// Takes one step.
+    #[inline(always)]
+    pub fn advance(&mut self) -> Result<Met<'t, WORDS>, Restart> {
         let node = match self.below.take() {
             None => self.tree.top(self.pinned)?,
             Some(Below::Child(parent, link)) => {
@@ -147,19 +191,13 @@ impl<'t, 'k, M: Memory, const WORDS: usize, H: Represent, const LATER: bool, L: 
         let word = slice(self.key, self.depth);
         if node.height() > 0 {
             let link = self.tree.find_child(self.lanes, &node, word)?;
-            self.prefetch(link.address());
-            self.below = Some(Below::Child(node, link));
-            return Ok(None);
+            return Ok(self.go_to(Below::Child(node, link)));
         }
         self.arrive(node, word)
     }
 
     #[inline(always)]
-    fn arrive(
-        &mut self,
-        leaf: View<'t, WORDS>,
-        word: u64,
-    ) -> Result<Option<Cursor<'t, WORDS>>, Restart> {
+    fn arrive(&mut self, leaf: View<'t, WORDS>, word: u64) -> Result<Met<'t, WORDS>, Restart> {
         let (found, count) = leaf.find(self.lanes, word, |body, index| {
             self.tree.charge_node(body);
             if let Some(index) = index {
@@ -175,19 +213,17 @@ impl<'t, 'k, M: Memory, const WORDS: usize, H: Represent, const LATER: bool, L: 
                 }
                 Some(Lead::Record(record)) => End::Record { index, record },
                 Some(Lead::Layer(root)) => {
-                    self.prefetch(address(root));
                     self.depth += SLICE;
-                    self.below = Some(Below::Layer(leaf, root));
-                    return Ok(None);
+                    return Ok(self.go_to(Below::Layer(leaf, root)));
                 }
                 Some(Lead::Skip(skip)) => {
                     self.prefetch_block(*skip);
                     self.below = Some(Below::Skip(leaf, skip, index, word));
-                    return Ok(None);
+                    return Ok(Met::Inner);
                 }
             },
         };
-        Ok(Some(self.cursor(leaf, word, end)))
+        Ok(Met::End(self.cursor(leaf, word, end)))
     }
 
     /// Compares the key with the skip of a layer.
@@ -198,14 +234,13 @@ impl<'t, 'k, M: Memory, const WORDS: usize, H: Represent, const LATER: bool, L: 
         skip: Skip<'t, WORDS>,
         index: usize,
         word: u64,
-    ) -> Result<Option<Cursor<'t, WORDS>>, Restart> {
+    ) -> Result<Met<'t, WORDS>, Restart> {
         self.tree
             .memory()
             .charge_access(skip.address(), skip.used());
         let root = skip.root();
         // This also validates the root that was just read.
         leaf.validate()?;
-        self.prefetch(address(root));
         let rest = &self.key[self.depth + SLICE..];
         let bytes = skip.bytes();
         if rest.len() <= bytes.len() || !rest.starts_with(bytes) {
@@ -215,11 +250,10 @@ impl<'t, 'k, M: Memory, const WORDS: usize, H: Represent, const LATER: bool, L: 
                 skip,
                 common,
             };
-            return Ok(Some(self.cursor(leaf, word, end)));
+            return Ok(Met::End(self.cursor(leaf, word, end)));
         }
         self.depth += SLICE + bytes.len();
-        self.below = Some(Below::Layer(leaf, root));
-        Ok(None)
+        Ok(self.go_to(Below::Layer(leaf, root)))
     }
 
     #[inline(always)]
@@ -247,16 +281,16 @@ pub(super) fn common(one: &[u8], two: &[u8]) -> usize {
         .count()
 }
 
-impl<'t, M: Memory, const WORDS: usize, H: Represent, const LATER: bool, L: Lanes> Traversal
-    for Descent<'t, '_, M, WORDS, H, LATER, L>
+impl<'t, M: Memory, const WORDS: usize, H: Represent, D: Mode, L: Lanes> Traversal
+    for Descent<'t, '_, M, WORDS, H, D, L>
 {
     type Output = Cursor<'t, WORDS>;
 
     #[inline(always)]
     fn step(&mut self) -> Poll<Self::Output> {
         match self.advance() {
-            Ok(Some(cursor)) => return Poll::Ready(cursor),
-            Ok(None) => {}
+            Ok(Met::End(cursor)) => return Poll::Ready(cursor),
+            Ok(Met::Inner | Met::Slow) => {}
             Err(Restart) => self.start_over(),
         }
         Poll::Pending
@@ -277,6 +311,8 @@ impl<'t, M: Memory, const WORDS: usize, H: Represent> Work for Locate<'t, '_, M,
     fn run(self, lanes: impl Lanes) -> Self::Output {
         let Locate { tree, key, guard } = self;
         let pinned = tree.store.pinned(guard);
-        run(Descent::<_, _, _, false, _>::new(tree, key, pinned, lanes))
+        run(Descent::<_, _, _, LeafAtOnce, _>::new(
+            tree, key, pinned, lanes,
+        ))
     }
 }

@@ -3,7 +3,6 @@
 //! A value is the payload of an entry, or lies in a record. Writers hold the border node's lock, so
 //! readers validate either under that node's version.
 
-use timberline_placement::Access;
 use timberline_sync::Restart;
 use timberline_sync::epoch::Guard;
 use timberline_tier::Memory;
@@ -80,6 +79,7 @@ impl<M: Memory, const WORDS: usize, H: Represent> Tree<M, WORDS, H> {
     /// Replaces the value of a present record. Returns `out` of the old value.
     pub(super) fn replace<R, C: Change>(
         &self,
+        key: &[u8],
         slot: ValueSlot<'_>,
         cursor: &Cursor<'_, WORDS>,
         change: &mut C,
@@ -94,8 +94,11 @@ impl<M: Memory, const WORDS: usize, H: Represent> Tree<M, WORDS, H> {
         let before = slot.value(&held);
         match change.change(Some(before)) {
             Some(after) => {
-                self.reclaim_value(slot.replace(&held, after), guard);
-                self.note_unlocked(held, Access::Reuse, guard);
+                let write = || slot.replace(&held, after);
+                let (replaced, access) = self.rewrite(&held, key, after, guard, write);
+                // Once no copy has it either.
+                self.reclaim_value(replaced, guard);
+                self.note_unlocked(held, access, guard);
             }
             None => held.unchanged(),
         }
@@ -115,7 +118,7 @@ impl<M: Memory, const WORDS: usize, H: Represent> Tree<M, WORDS, H> {
             attempt(|| {
                 let cursor = self.cursor(key, &guard);
                 let slot = self.slot(key, &cursor);
-                slot.map(|slot| self.replace(slot, &cursor, change, &mut out, &guard))
+                slot.map(|slot| self.replace(key, slot, &cursor, change, &mut out, &guard))
                     .transpose()
             })
         })
