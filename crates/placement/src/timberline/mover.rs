@@ -37,6 +37,8 @@ pub struct Mover {
     pace: Pace,
     uncooled: u64,
     copies: Copies,
+    /// Pages of copies that leaves have made room for, but not yet in one piece.
+    owed_pages: usize,
     /// A sequence of draws, to choose inner nodes where no leaf is left to demote.
     draw: u64,
 }
@@ -58,6 +60,7 @@ impl Mover {
             pace,
             uncooled: 0,
             copies: Copies::default(),
+            owed_pages: 0,
             draw: 0,
         }
     }
@@ -106,7 +109,10 @@ impl Mover {
             .candidates(useful_pages(tree), size, among_coldest, now);
         let what = Promotable::Page;
         let from = TierId(tree.tiers().saturating_sub(1));
-        let more = (more * size.slots()).min(PAGES_AT_ONCE);
+        let more = match self.owed_pages {
+            0 => (more * size.slots()).min(PAGES_AT_ONCE),
+            _ => 0,
+        };
         candidates.extend(std::iter::repeat_n(Candidate { what, heat, from }, more));
         // Not a stable sort, which takes memory; equally hot ones stay in the order of their keys.
         candidates.sort_unstable_by(|one, two| {
@@ -202,27 +208,31 @@ impl Mover {
         free: usize,
     ) -> (usize, usize) {
         Self::give_back(tree, plan.pages);
-        let mut hot = candidates[..plan.promote].iter();
+        let promoting = &candidates[..plan.promote];
+        let of_pages = promoting.iter().filter(|it| it.what == Promotable::Page);
+        let mut pages = self.owed_pages + of_pages.count() / PageSize::of(tree).slots();
+        if plan.pages > 0 {
+            pages = 0;
+        }
+        let mut hot = promoting.iter();
         let mut victims = self.fast.victims.victims(tree, plan).into_iter();
         let (mut promoted, mut failed) = (0, 0);
-        let (of_page, mut slots) = (PageSize::of(tree).slots(), 0);
         // Batches alternate: demotions make room for promotions.
         loop {
             let cold: Vec<Victim> = victims.by_ref().take(BATCH).collect();
             self.fast.demote_all(tree, &cold);
             let mut full = self.is_short(tree);
-            let (mut batch, mut refused) = (0, 0);
+            // First, or with nodes of many sizes leaves would take each chunk that comes free.
+            let places = if full { 0 } else { pages.min(BATCH) };
+            let added = (0..places).take_while(|_| tree.add_record_page()).count();
+            pages -= added;
+            let (mut batch, mut refused) = (added, 0);
             while !full && batch < BATCH.max(free) && refused < self.policy.scale.patience {
                 let Some(candidate) = hot.next() else { break };
-                batch += 1;
                 let Promotable::Leaf(fence) = &candidate.what else {
-                    slots += 1;
-                    if slots == of_page {
-                        slots = 0;
-                        refused += usize::from(!tree.add_record_page());
-                    }
                     continue;
                 };
+                batch += 1;
                 match tree.promote_path(fence.clone()) {
                     Move::Moved(nodes) => {
                         promoted += 1;
@@ -237,9 +247,15 @@ impl Mover {
             failed += refused;
             full |= refused == self.policy.scale.patience;
             if cold.is_empty() && (full || batch == 0) {
-                return (promoted, failed);
+                break;
             }
         }
+        // With nodes of one size there is no room that they could wait for.
+        self.owed_pages = match self.policy.scale.records {
+            true => pages,
+            false => 0,
+        };
+        (promoted, failed + self.owed_pages.min(1))
     }
 
     /// Whether inner nodes that were promoted with leaves have used up their part of the reserve.
