@@ -261,9 +261,6 @@ impl Run<'_> {
             let (options, slow) = part.place(Some(kind), stats.index_bytes, &usual);
             self.load(driver, &folder, &options)?;
             let store = self.open(driver, &folder, &options)?;
-            if let Some(slow) = &slow {
-                slow.charge(true);
-            }
             subjects.push(Subject::new(kind.to_string(), store, slow));
         }
         let stores: Vec<Store> = subjects.iter().map(|it| it.store.clone()).collect();
@@ -302,9 +299,14 @@ impl Run<'_> {
                         }
                     };
                     let commits = (load.writes > 0.0).then_some(store);
+                    // What a store has left to do, it does in others' turns, on the same thread.
+                    let charge = |on| subject.slow.iter().for_each(|it| it.charge(on));
+                    charge(true);
                     let before = thread_counts();
-                    let measured = self.run(commits, make, setting.for_a_slice()).await?;
+                    let measured = self.run(commits, make, setting.for_a_slice()).await;
                     let lines = thread_counts() - before;
+                    charge(false);
+                    let measured = measured?;
                     if turn >= WARMUP
                         && let Some(requests) = subject.requests.last_mut()
                     {
