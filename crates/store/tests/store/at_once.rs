@@ -5,26 +5,23 @@ use std::path::Path;
 use std::task::Poll;
 
 use crate::opened::{pause, simulated, two_tiers, with_store};
+use crate::{SEGMENT, options_with};
 use fastrand::Rng;
 use timberline_io::{Disk, Faults, wait_for};
 use timberline_store::{Batch, Durability, Error, Expiry, IndexMemory, Options, Store, join};
 
 type Model = BTreeMap<Vec<u8>, Vec<u8>>;
 
-const SEGMENT: u64 = 64 << 10;
 /// Bytes of a piece, in segments of this size.
 const PIECE: usize = 8152;
 
 fn options(durability: Durability, index: IndexMemory) -> Options {
     Options {
-        durability,
         index,
         // Less than there are values.
         cache_bytes: 64 << 10,
-        segment_bytes: SEGMENT,
         capacity: 40 * SEGMENT,
-        direct: false,
-        ..Options::default()
+        ..options_with(durability)
     }
 }
 

@@ -5,6 +5,7 @@ use std::collections::BTreeMap;
 use std::path::Path;
 
 use crate::opened::{pause, simulated, with_store_in};
+use crate::options_with;
 use fastrand::Rng;
 use timberline_io::{Disk, Faults};
 use timberline_store::{Batch, Durability, Error, Options, Store, join};
@@ -14,12 +15,7 @@ type Model = BTreeMap<Vec<u8>, Vec<u8>>;
 const KEYS: u32 = 60;
 
 fn options() -> Options {
-    Options {
-        durability: Durability::None,
-        segment_bytes: 64 << 10,
-        direct: false,
-        ..Options::default()
-    }
+    options_with(Durability::None)
 }
 
 /// Runs work on the store in a folder, which is opened before and closed after it.

@@ -2,18 +2,14 @@
 
 use std::path::{Path, PathBuf};
 
+use crate::options_with;
 use timberline_io::{BLOCK, Buffer, Disk, Driver, Faults, Mode, Simulation};
 use timberline_store::{Durability, Options, Report, Store, join};
 
 const KEYS: u32 = 2000;
 
 fn options() -> Options {
-    Options {
-        durability: Durability::None,
-        segment_bytes: 64 << 10,
-        direct: false,
-        ..Options::default()
-    }
+    options_with(Durability::None)
 }
 
 fn key(number: u32) -> [u8; 16] {

@@ -5,22 +5,19 @@ use std::collections::HashSet;
 use std::path::Path;
 
 use crate::opened::with_store;
+use crate::{SEGMENT, options_with};
 use timberline_io::{Disk, Faults, Simulation};
 use timberline_store::{Durability, Error, Options, Store, join};
 
-const SEGMENT: u64 = 64 << 10;
 /// Records of about a kilobyte: three times what there is space for.
 const RECORDS: u32 = 3_000;
 
 fn options(evict: bool, cache_bytes: u64) -> Options {
     Options {
-        durability: Durability::None,
-        segment_bytes: SEGMENT,
         capacity: 16 * SEGMENT,
         cache_bytes,
         evict,
-        direct: false,
-        ..Options::default()
+        ..options_with(Durability::None)
     }
 }
 

@@ -26,7 +26,7 @@ use std::path::Path;
 
 use opened::{pause, simulated, with_store};
 use timberline_io::{Buffer, Disk, Mode};
-use timberline_store::Options;
+use timberline_store::{Durability, Options};
 
 const SEGMENT: u64 = 64 << 10;
 
@@ -35,6 +35,13 @@ fn options() -> Options {
         segment_bytes: SEGMENT,
         direct: false,
         ..Options::default()
+    }
+}
+
+fn options_with(durability: Durability) -> Options {
+    Options {
+        durability,
+        ..options()
     }
 }
 

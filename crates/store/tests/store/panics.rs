@@ -4,6 +4,7 @@
 use std::path::Path;
 
 use crate::opened::{simulated, with_store};
+use crate::{SEGMENT, options_with};
 use timberline_io::{Disk, Faults};
 use timberline_store::{Durability, Error, Options, Store};
 
@@ -11,11 +12,8 @@ const WRITERS: u8 = 3;
 
 fn options() -> Options {
     Options {
-        durability: Durability::Each,
-        segment_bytes: 64 << 10,
-        capacity: 12 * (64 << 10),
-        direct: false,
-        ..Options::default()
+        capacity: 12 * SEGMENT,
+        ..options_with(Durability::Each)
     }
 }
 

@@ -8,6 +8,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::SeqCst};
 
 use crate::opened::{Folder, pause, with_store};
+use crate::{SEGMENT, options_with};
 use fastrand::Rng;
 use timberline_io::{Disk, Simulation};
 use timberline_store::{Batch, Clock, Durability, Error, Expiry, Options, Scan, Snapshot, Store};
@@ -15,18 +16,14 @@ use timberline_store::{Batch, Clock, Durability, Error, Expiry, Options, Scan, S
 type Record = (Vec<u8>, Vec<u8>);
 type Model = BTreeMap<Vec<u8>, Vec<u8>>;
 
-const SEGMENT: u64 = 64 << 10;
 /// More than a snapshot lists at once.
 const KEYS: u32 = 300;
 const NEVER: u64 = u64::MAX;
 
 fn options() -> Options {
     Options {
-        durability: Durability::None,
-        segment_bytes: SEGMENT,
         cache_bytes: 64 << 10,
-        direct: false,
-        ..Options::default()
+        ..options_with(Durability::None)
     }
 }
 

@@ -4,20 +4,12 @@ use std::path::Path;
 use std::time::Duration;
 
 use crate::opened::Folder;
+use crate::options_with;
 use timberline_io::wait_for;
-use timberline_store::{Batch, Durability, Error, Expiry, Options, Store};
-
-fn options(durability: Durability) -> Options {
-    Options {
-        durability,
-        segment_bytes: 64 << 10,
-        direct: false,
-        ..Options::default()
-    }
-}
+use timberline_store::{Batch, Durability, Error, Expiry, Store};
 
 fn open(folder: &Path, durability: Durability) -> Store {
-    Store::open(folder, options(durability))
+    Store::open(folder, options_with(durability))
         .expect("it opens")
         .0
 }
@@ -65,7 +57,7 @@ fn dropping_the_last_clone_keeps_what_was_written() {
         let clone = store.clone();
         drop(store);
         clone.blocking().put(b"key", b"value").expect("it is put");
-        let other = Store::open(&folder.0, options(Durability::None)).err();
+        let other = Store::open(&folder.0, options_with(Durability::None)).err();
         assert!(matches!(other, Some(Error::InUse(_))), "{other:?}");
     }
     let store = open(&folder.0, Durability::None);
@@ -130,7 +122,7 @@ fn an_interval_brings_writes_to_the_disk_by_itself() {
             std::fs::copy(file.path(), copy.0.join(file.file_name())).expect("there is space");
         }
         // A segment may have been copied before it was complete.
-        if let Ok((crashed, _)) = Store::open(&copy.0, options(Durability::None)) {
+        if let Ok((crashed, _)) = Store::open(&copy.0, options_with(Durability::None)) {
             let value = crashed.blocking().get(b"key").expect("it is read");
             if value.as_deref() == Some(b"value") {
                 break;
