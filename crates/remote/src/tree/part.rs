@@ -108,41 +108,25 @@ pub(super) fn records_from(
 fn range_of(wanted: &Wanted, missing: &Missing, entries: usize, margin: usize) -> Range<usize> {
     let at = |key| place_of(key, missing, entries);
     let (start, end) = (*wanted.keys.start(), *wanted.keys.end());
-    let after = |place: usize, records: usize| place.saturating_add(records);
+    let (is_first, is_last) = (start <= missing.lower, end >= missing.upper);
+    let from = match is_first {
+        true => 0,
+        false => at(start).saturating_sub(margin),
+    };
+    let to = match is_last {
+        true => entries,
+        false => at(end) + 1 + margin,
+    };
+    // As many records as are wanted; more, if it is guessed where the first of them is.
+    let with = |slack| wanted.records.saturating_add(slack);
     let (from, to) = match wanted.direction {
         Direction::Up => {
-            let is_first = start <= missing.lower;
-            let from = if is_first {
-                0
-            } else {
-                at(start).saturating_sub(margin)
-            };
-            let slack = if is_first { 0 } else { margin };
-            let most = after(at(start), wanted.records.saturating_add(slack));
-            let last = if end >= missing.upper {
-                entries
-            } else {
-                at(end) + 1 + margin
-            };
-            (from, most.min(last))
+            let most = with(if is_first { 0 } else { margin });
+            (from, to.min(at(start).saturating_add(most)))
         }
         Direction::Down => {
-            let is_last = end >= missing.upper;
-            let to = if is_last {
-                entries
-            } else {
-                at(end) + 1 + margin
-            };
-            let slack = if is_last { 0 } else { 1 + margin };
-            let least = to
-                .min(entries)
-                .saturating_sub(wanted.records.saturating_add(slack));
-            let first = if start <= missing.lower {
-                0
-            } else {
-                at(start).saturating_sub(margin)
-            };
-            (least.max(first), to)
+            let most = with(if is_last { 0 } else { 1 + margin });
+            (from.max(to.min(entries).saturating_sub(most)), to)
         }
     };
     let from = if from < SPARED { 0 } else { from };

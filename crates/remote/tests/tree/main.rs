@@ -13,3 +13,11 @@ mod shared;
 mod shrinking;
 mod simulated;
 mod tcp;
+
+/// The first seed of simulated clusters.
+fn first_seed() -> u64 {
+    match std::env::var("TIMBERLINE_SEED") {
+        Ok(text) => text.parse().expect("TIMBERLINE_SEED is a whole number"),
+        Err(_) => 0,
+    }
+}

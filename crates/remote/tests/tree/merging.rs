@@ -33,10 +33,34 @@ async fn all(tree: &RemoteTree) -> Result<Vec<(u64, u64)>> {
     Ok(records)
 }
 
+const RECORDS: u64 = 150_000;
+
+/// The keys of all records, from the left, from the right, and all over.
+fn nth_key(number: u64, order: u64) -> u64 {
+    match order {
+        0 => number,
+        1 => RECORDS - 1 - number,
+        _ => number * 100_003 % RECORDS,
+    }
+}
+
+/// A compute server that has all keys.
+async fn sole_member(pool: &InProcess, seed: u64) -> Result<Member> {
+    let options = Options {
+        cache_bytes: 256 << 10,
+        seed,
+        ..Options::default()
+    };
+    let lease = Duration::from_secs(3600);
+    let member = Member::join(Arc::new(pool.client()), options, lease).await?;
+    member.tend().await?;
+    member.claim(&(0..=u64::MAX)).await?;
+    Ok(member)
+}
+
 /// Nearly all memory of records that were removed is there again, for any compute server.
 #[test]
 fn the_memory_of_what_was_removed_is_used_again() -> Result<()> {
-    const RECORDS: u64 = 150_000;
     // Room for what is loaded, and little more.
     let pool = InProcess::new(2, 2_500 << 10)?;
     wait_for(async {
@@ -44,24 +68,10 @@ fn the_memory_of_what_was_removed_is_used_again() -> Result<()> {
         load(Arc::new(pool.client()), Layout::default(), records).await?;
         let loaded = nodes(&pool).await?;
         for round in 0..3 {
-            let options = Options {
-                cache_bytes: 256 << 10,
-                seed: round,
-                ..Options::default()
-            };
-            let lease = Duration::from_secs(3600);
-            let member = Member::join(Arc::new(pool.client()), options, lease).await?;
-            member.tend().await?;
-            member.claim(&(0..=u64::MAX)).await?;
+            let member = sole_member(&pool, round).await?;
             let tree = member.tree();
-            for key in 0..RECORDS {
-                // From the left, from the right, and all over.
-                let key = match round {
-                    0 => key,
-                    1 => RECORDS - 1 - key,
-                    _ => key * 100_003 % RECORDS,
-                };
-                assert!(tree.remove(key).await?.is_some());
+            for number in 0..RECORDS {
+                assert!(tree.remove(nth_key(number, round)).await?.is_some());
             }
             assert_eq!(all(tree).await?, []);
             assert!(tree.merges() > 2_500, "{} merges", tree.merges());
@@ -84,27 +94,14 @@ fn the_memory_of_what_was_removed_is_used_again() -> Result<()> {
 /// A tree that was emptied has a leaf and a node above it. All other memory is given back.
 #[test]
 fn an_emptied_tree_takes_no_memory() -> Result<()> {
-    const RECORDS: u64 = 150_000;
     for order in 0..3 {
         let pool = InProcess::new(2, 8 << 20)?;
         wait_for(async {
             load(Arc::new(pool.client()), Layout::default(), []).await?;
             let empty = nodes(&pool).await?;
-            let options = Options {
-                cache_bytes: 256 << 10,
-                ..Options::default()
-            };
-            let lease = Duration::from_secs(3600);
-            let member = Member::join(Arc::new(pool.client()), options, lease).await?;
-            member.tend().await?;
-            member.claim(&(0..=u64::MAX)).await?;
+            let member = sole_member(&pool, 0).await?;
             let tree = member.tree();
-            let key = |number: u64| match order {
-                // From the left, from the right, and all over.
-                0 => number,
-                1 => RECORDS - 1 - number,
-                _ => number * 100_003 % RECORDS,
-            };
+            let key = |number| nth_key(number, order);
             for number in 0..RECORDS {
                 assert_eq!(tree.insert(key(number), number).await?, None);
             }

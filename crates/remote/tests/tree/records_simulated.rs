@@ -64,10 +64,7 @@ struct World<'a> {
 
 #[test]
 fn what_was_acknowledged_is_read_back() {
-    let first = match std::env::var("TIMBERLINE_SEED") {
-        Ok(text) => text.parse().expect("TIMBERLINE_SEED is a whole number"),
-        Err(_) => 0_u64,
-    };
+    let first = crate::first_seed();
     let clusters = if cfg!(debug_assertions) { 20 } else { 400 };
     for seed in first..first + clusters {
         println!("TIMBERLINE_SEED={seed}");

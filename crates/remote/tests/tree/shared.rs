@@ -191,10 +191,7 @@ impl World<'_> {
 /// its hands. What was acknowledged is read back by all, and histories are linearizable.
 #[test]
 fn servers_that_share_leaves_lose_no_update() {
-    let first = match std::env::var("TIMBERLINE_SEED") {
-        Ok(text) => text.parse().expect("TIMBERLINE_SEED is a whole number"),
-        Err(_) => 0_u64,
-    };
+    let first = crate::first_seed();
     let clusters = if cfg!(debug_assertions) { 72 } else { 1_440 };
     let settings = settings();
     for seed in first..first + clusters {

@@ -17,10 +17,7 @@ const KEYS: u64 = 150;
 /// reorders and tears.
 #[test]
 fn what_is_merged_above_is_found() {
-    let first = match std::env::var("TIMBERLINE_SEED") {
-        Ok(text) => text.parse().expect("TIMBERLINE_SEED is a whole number"),
-        Err(_) => 0_u64,
-    };
+    let first = crate::first_seed();
     let clusters = if cfg!(debug_assertions) { 25 } else { 1_000 };
     let mut inner = 0;
     for seed in first..first + clusters {
