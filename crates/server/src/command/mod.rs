@@ -75,6 +75,27 @@ pub(crate) struct Call<'a> {
 }
 
 impl<'a> Call<'a> {
+    /// One of a client's own, outside of a transaction.
+    fn new(
+        shared: &'a Shared,
+        session: &'a mut Session,
+        command: &'static Command,
+        args: Args<'a>,
+        out: &'a mut Writer,
+        now: i64,
+    ) -> Call<'a> {
+        Call {
+            shared,
+            session,
+            command,
+            args,
+            out,
+            now,
+            in_exec: false,
+            place: None,
+        }
+    }
+
     pub fn keyspace(&self) -> &'a Keyspace {
         &self.shared.keyspace
     }
@@ -166,17 +187,7 @@ pub(crate) async fn dispatch(
         out.simple("QUEUED");
         return;
     }
-    let call = Call {
-        shared,
-        session,
-        command,
-        args,
-        out,
-        now,
-        in_exec: false,
-        place: None,
-    };
-    run(call).await;
+    run(Call::new(shared, session, command, args, out, now)).await;
 }
 
 /// Runs a client's command that need not wait, and writes its reply. Otherwise does nothing, and
@@ -200,16 +211,7 @@ pub(crate) fn dispatch_now(
     if admitted(shared, session, found, args, out).is_none() {
         return true;
     }
-    let mut call = Call {
-        shared,
-        session,
-        command,
-        args,
-        out,
-        now,
-        in_exec: false,
-        place: None,
-    };
+    let mut call = Call::new(shared, session, command, args, out, now);
     let (start, began) = (
         call.out.bytes.len(),
         call.shared.slowlog.clock(call.session),
@@ -292,13 +294,11 @@ fn lock_now<'a>(call: &Call<'a>) -> Option<Locks<'a>> {
         return None;
     }
     let locks = &call.shared.keyspace.locks;
-    match keys {
-        Keys::At(1, 1, 1) => {
-            let lock = locks.try_lock(call.arg(1))?;
-            Some(SmallVec::from_iter([lock]))
-        }
-        _ => locks.try_lock_all(call.keys().into_iter()),
+    if keys.is_one() {
+        let lock = locks.try_lock(call.arg(1))?;
+        return Some(SmallVec::from_iter([lock]));
     }
+    locks.try_lock_all(call.keys().into_iter())
 }
 
 async fn lock<'a>(call: &Call<'a>) -> Locks<'a> {

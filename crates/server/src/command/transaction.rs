@@ -77,22 +77,17 @@ pub(super) async fn exec(call: &mut Call<'_>) -> Done {
     }
     call.out.array(transaction.queued.len());
     for queued in &transaction.queued {
-        if !call.session.user.has_all_rights() {
-            let (command, args) = (queued.command, queued.args());
-            if let Some(denied) = acl::denied(call.shared, call.session, command, args) {
-                call.out.error(&acl::refusal_in_exec(&denied));
-                continue;
-            }
+        let (command, args) = (queued.command, queued.args());
+        if !call.session.user.has_all_rights()
+            && let Some(denied) = acl::denied(call.shared, call.session, command, args)
+        {
+            call.out.error(&acl::refusal_in_exec(&denied));
+            continue;
         }
+        let queued = Call::new(call.shared, call.session, command, args, call.out, call.now);
         run(Call {
-            shared: call.shared,
-            session: call.session,
-            command: queued.command,
-            args: queued.args(),
-            out: call.out,
-            now: call.now,
             in_exec: true,
-            place: None,
+            ..queued
         })
         .await;
     }
