@@ -12,7 +12,8 @@ use std::sync::Mutex;
 
 use serde_json::Value;
 
-use crate::test::{CRATES, TESTS};
+use crate::exec::CRATES;
+use crate::test::TESTS;
 use crate::{exec, parallel};
 
 /// A compiled test binary and the folder of its package.

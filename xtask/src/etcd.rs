@@ -5,8 +5,8 @@
 
 use std::path::Path;
 
+use crate::exec::CRATES;
 use crate::packages::{Packages, SUITE, launcher};
-use crate::test::CRATES;
 use crate::{Failure, exec};
 
 /// Below the target folder.

@@ -9,6 +9,11 @@ use std::process::{Child, Command, ExitStatus, Output, Stdio};
 use std::time::{Duration, Instant};
 use std::{fs, io, thread};
 
+/// What the gate compiles: all but the comparison with many other maps. Every step selects all of
+/// it, whatever it runs: cargo unifies the features of packages built together, so a step that
+/// selects one package compiles its dependencies anew.
+pub const CRATES: &str = "--workspace --exclude bench-peers";
+
 /// A `cargo` command started in `root`, with the words of `args`.
 ///
 /// The cargo that started us is in `CARGO`; taking it rather than the one on the path keeps one
@@ -92,10 +97,13 @@ pub fn create(folder: &Path) -> Result<(), String> {
     fs::create_dir_all(folder).map_err(|error| format!("{}: {error}", folder.display()))
 }
 
-/// Builds the program `timberline`, and says where it is. In the development profile, as the tests
-/// use it, it is built anyway.
+/// Builds the program `timberline`, and says where it is. In the development profile, without
+/// features, it is the one that the tests run, and so built already.
 pub fn timberline(root: &Path, release: bool, features: &[&str]) -> Result<PathBuf, String> {
-    let mut build = cargo(root, "build -p timberline-cli");
+    let mut build = match release || !features.is_empty() {
+        true => cargo(root, "build -p timberline-cli"),
+        false => cargo(root, &format!("test {CRATES} --test cli --no-run")),
+    };
     build.args(release.then_some("--release"));
     if !features.is_empty() {
         build.args(["--features", &features.join(",")]);

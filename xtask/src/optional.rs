@@ -7,7 +7,7 @@
 use std::path::Path;
 
 use crate::args::Args;
-use crate::test::CRATES;
+use crate::exec::CRATES;
 use crate::{Failure, exec, libfabric};
 
 struct Part {

@@ -7,6 +7,7 @@
 use std::path::Path;
 
 use crate::args::Args;
+use crate::exec::CRATES;
 use crate::step::{Step, run_all};
 use crate::{
     Failure, aarch64, answers, binaries, browser, callgrind, etcd, exec, model, optional, package,
@@ -15,11 +16,6 @@ use crate::{
 
 /// The package that the gate never compiles: it depends on many other maps.
 const PEERS: &str = "bench-peers";
-
-/// What the gate compiles. Every step selects all of it, whatever it runs: cargo unifies the
-/// features of packages built together, so a step that selects one package compiles its
-/// dependencies anew.
-pub const CRATES: &str = "--workspace --exclude bench-peers";
 
 /// Every target with tests. Not the examples, which `cargo test` builds otherwise: clippy checks
 /// them, and `timberline`'s own are modules of a test. To compile them took a tenth of the tests'
