@@ -2,9 +2,9 @@
 //! made again when it breaks.
 
 use std::fmt;
-use std::net::{SocketAddr, TcpStream};
-use std::ops::Deref;
-use std::sync::{Arc, OnceLock, mpsc};
+use std::net::{Shutdown, SocketAddr, TcpStream};
+use std::ops::{Deref, DerefMut};
+use std::sync::{Arc, Condvar, Mutex, MutexGuard, OnceLock, mpsc};
 use std::thread::{self, JoinHandle};
 use std::time::{Duration, Instant};
 
@@ -80,13 +80,104 @@ impl Peer {
     }
 }
 
+/// What the threads of a link share.
+pub struct Shared<T> {
+    state: Mutex<State<T>>,
+    changed: Condvar,
+}
+
+/// Whether there is a session; and, behind it, what a kind of link keeps of one.
+pub struct State<T> {
+    /// Of the session, to end it.
+    pub stream: Option<TcpStream>,
+    /// Why there is no session, or what ends it.
+    pub down: Option<Error>,
+    pub is_ended: bool,
+    own: T,
+}
+
+impl<T> Deref for State<T> {
+    type Target = T;
+
+    fn deref(&self) -> &T {
+        &self.own
+    }
+}
+
+impl<T> DerefMut for State<T> {
+    fn deref_mut(&mut self) -> &mut T {
+        &mut self.own
+    }
+}
+
+impl<T> State<T> {
+    /// Why there is no session, and what the link keeps.
+    pub fn parts(&mut self) -> (Option<&Error>, &mut T) {
+        (self.down.as_ref(), &mut self.own)
+    }
+}
+
+impl<T> Shared<T> {
+    /// Of a link that is not connected yet.
+    pub fn new(peer: &Peer, own: T) -> Shared<T> {
+        Shared {
+            state: Mutex::new(State {
+                stream: None,
+                down: Some(peer.unreachable(&"it was not connected yet")),
+                is_ended: false,
+                own,
+            }),
+            changed: Condvar::new(),
+        }
+    }
+
+    pub fn lock(&self) -> MutexGuard<'_, State<T>> {
+        self.state.lock().unwrap_or_else(|it| it.into_inner())
+    }
+
+    /// Wakes threads that wait.
+    pub fn notify(&self) {
+        self.changed.notify_all();
+    }
+
+    /// Waits as long as this is so.
+    pub fn wait_while(&self, is_so: impl FnMut(&mut State<T>) -> bool) -> MutexGuard<'_, State<T>> {
+        let waited = self.changed.wait_while(self.lock(), is_so);
+        waited.unwrap_or_else(|it| it.into_inner())
+    }
+
+    /// Waits for so long, or until the link is ended. Says whether it is.
+    fn wait(&self, time: Duration) -> bool {
+        let goes_on = |state: &mut State<T>| !state.is_ended;
+        let waited = self.changed.wait_timeout_while(self.lock(), time, goes_on);
+        waited.unwrap_or_else(|it| it.into_inner()).0.is_ended
+    }
+
+    fn end(&self) {
+        let mut state = self.lock();
+        state.is_ended = true;
+        if let Some(stream) = &state.stream {
+            // Reading and writing end. If the other side was faster, they have.
+            let _ = stream.shutdown(Shutdown::Both);
+        }
+        drop(state);
+        self.notify();
+    }
+}
+
 /// The connection to one memory server. One session follows another until it is ended.
 pub trait Link: Send + Sync + 'static {
     /// A connection that works.
     type Session;
 
+    /// What is kept of one.
+    type Own: Send;
+
     /// Whom it leads to.
     fn peer(&self) -> &Peer;
+
+    /// What its threads share.
+    fn shared(&self) -> &Shared<Self::Own>;
 
     /// Connects. Operations can be started from then on.
     ///
@@ -96,15 +187,6 @@ pub trait Link: Send + Sync + 'static {
 
     /// Carries operations until the session breaks or the link is ended. None is left then.
     fn serve(&self, session: Self::Session);
-
-    /// Operations fail with this until there is a session.
-    fn fail(&self, error: Error);
-
-    /// Waits for so long, or until the link is ended. Says whether it is.
-    fn wait(&self, time: Duration) -> bool;
-
-    /// Ends the link: `serve` and `wait` return.
-    fn end(&self);
 
     /// Begins an operation, which has at most [`MAX_WORDS`] words.
     fn start(&self, operation: Operation) -> Completion;
@@ -151,13 +233,14 @@ fn keep_connected<L: Link>(link: &L, connected: &mpsc::Sender<Result<()>>) {
                 let _ = connected.send(Ok(()));
                 link.serve(session);
             }
-            Err(error) if was_connected => link.fail(error),
+            // Operations fail with this until there is a session.
+            Err(error) if was_connected => link.shared().lock().down = Some(error),
             Err(error) => {
                 let _ = connected.send(Err(error));
                 return;
             }
         }
-        if link.wait(backoff) {
+        if link.shared().wait(backoff) {
             return;
         }
         backoff = (2 * backoff).min(BACKOFF[1]);
@@ -174,7 +257,7 @@ impl<L: Link> Deref for Kept<L> {
 
 impl<L: Link> Drop for Kept<L> {
     fn drop(&mut self) {
-        self.link.end();
+        self.link.shared().end();
         if let Some(thread) = self.thread.take() {
             thread.join().expect("the link's thread does not panic");
         }

@@ -1,8 +1,7 @@
 //! The endpoint for one memory server, which is made again when it is of no use any more.
 
 use std::io::{ErrorKind, Read, Result as IoResult};
-use std::net::{Shutdown, TcpStream};
-use std::sync::{Condvar, Mutex, MutexGuard};
+use std::net::TcpStream;
 use std::task::Waker;
 use std::time::{Duration, Instant};
 
@@ -12,7 +11,7 @@ use super::session::Session;
 use super::{PROTOCOL, Provider};
 use crate::address::Address;
 use crate::error::{Error, Result};
-use crate::fabric::transport::{self, Peer};
+use crate::fabric::transport::{self, Peer, Shared};
 use crate::fabric::{Completion, Operation};
 
 /// Between two attempts to begin an operation for which libfabric had no room.
@@ -23,33 +22,27 @@ const AGAIN: Duration = Duration::from_millis(1);
 pub struct Link {
     peer: Peer,
     provider: Provider,
-    state: Mutex<State>,
-    /// The link was ended.
-    changed: Condvar,
-}
-
-struct State {
-    session: Option<Session>,
-    /// Why there is no session, or what ends it.
-    down: Option<Error>,
-    /// Of the session, to end it.
-    stream: Option<TcpStream>,
-    is_ended: bool,
+    shared: Shared<Option<Session>>,
 }
 
 impl transport::Link for Link {
     type Session = TcpStream;
+    type Own = Option<Session>;
 
     fn peer(&self) -> &Peer {
         &self.peer
     }
 
+    fn shared(&self) -> &Shared<Option<Session>> {
+        &self.shared
+    }
+
     fn connect(&self) -> Result<TcpStream> {
         let stream = self.peer.greet(PROTOCOL)?;
         let session = self.open(&stream)?;
-        let mut state = self.lock();
+        let mut state = self.shared.lock();
         state.stream = stream.try_clone().ok();
-        state.session = Some(session);
+        state.replace(session);
         state.down = None;
         drop(state);
         Ok(stream)
@@ -64,8 +57,8 @@ impl transport::Link for Link {
             if is_tick {
                 looked = now;
             }
-            let mut state = self.lock();
-            let Some(session) = &mut state.session else {
+            let mut state = self.shared.lock();
+            let Some(session) = state.as_mut() else {
                 break Error::Lost(self.peer.server);
             };
             let went_on = session.go_on(now, is_tick, &mut wakers);
@@ -89,46 +82,24 @@ impl transport::Link for Link {
                 _ => break Error::Lost(self.peer.server),
             }
         };
-        let mut state = self.lock();
+        let mut state = self.shared.lock();
         state.down = Some(error.clone());
         state.stream = None;
-        let session = state.session.take();
+        let session = state.take();
         drop(state);
         if let Some(session) = session {
             session.end(&error);
         }
     }
 
-    fn fail(&self, error: Error) {
-        self.lock().down = Some(error);
-    }
-
-    fn wait(&self, time: Duration) -> bool {
-        let goes_on = |state: &mut State| !state.is_ended;
-        let waited = self.changed.wait_timeout_while(self.lock(), time, goes_on);
-        waited.unwrap_or_else(|it| it.into_inner()).0.is_ended
-    }
-
-    fn end(&self) {
-        let mut state = self.lock();
-        state.is_ended = true;
-        if let Some(stream) = &state.stream {
-            // Its end ends the session.
-            let _ = stream.shutdown(Shutdown::Both);
-        }
-        drop(state);
-        self.changed.notify_all();
-    }
-
     fn start(&self, operation: Operation) -> Completion {
         let (completion, completer) = Completion::pending();
-        let mut state = self.lock();
-        let state = &mut *state;
-        match (&state.down, &mut state.session) {
+        let mut state = self.shared.lock();
+        match state.parts() {
             (None, Some(session)) => session.start(operation, completer),
             (down, _) => {
                 let lost = || Error::Lost(self.peer.server);
-                completer.complete(Err(down.clone().unwrap_or_else(lost)));
+                completer.complete(Err(down.cloned().unwrap_or_else(lost)));
             }
         }
         completion
@@ -138,22 +109,11 @@ impl transport::Link for Link {
 impl Link {
     /// One that is not connected yet.
     pub fn new(peer: Peer, provider: Provider) -> Link {
-        let down = peer.unreachable(&"it was not connected yet");
         Link {
+            shared: Shared::new(&peer, None),
             peer,
             provider,
-            state: Mutex::new(State {
-                session: None,
-                down: Some(down),
-                stream: None,
-                is_ended: false,
-            }),
-            changed: Condvar::new(),
         }
-    }
-
-    fn lock(&self) -> MutexGuard<'_, State> {
-        self.state.lock().unwrap_or_else(|it| it.into_inner())
     }
 
     /// Makes an endpoint, and tries whether the other side's memory can be read.

@@ -2,15 +2,14 @@
 
 use std::io::{self, ErrorKind, Read, Write};
 use std::net::{Shutdown, TcpStream};
-use std::sync::{Condvar, Mutex, MutexGuard};
 use std::task::Waker;
 use std::thread;
-use std::time::{Duration, Instant};
+use std::time::Instant;
 
 use super::PROTOCOL;
 use crate::error::{Error, Result};
 use crate::fabric::pending::{Pending, Waiting};
-use crate::fabric::transport::{self, Peer};
+use crate::fabric::transport::{self, Peer, Shared};
 use crate::fabric::wire::{self, Asked, MAX_WORDS};
 use crate::fabric::{Completion, Operation};
 
@@ -20,34 +19,33 @@ const BUFFER: usize = 256 << 10;
 /// A connection, with a thread that reads and one that writes.
 pub struct Link {
     peer: Peer,
-    state: Mutex<State>,
-    /// There is something to write, or the end.
-    changed: Condvar,
+    shared: Shared<Requests>,
 }
 
-struct State {
-    /// Requests that are not written yet.
+#[derive(Default)]
+pub struct Requests {
+    /// Those that are not written yet.
     outgoing: Vec<u8>,
     pending: Pending,
-    /// Of the session, to end it.
-    stream: Option<TcpStream>,
-    /// Why there is no session.
-    down: Option<Error>,
-    is_ended: bool,
 }
 
 impl transport::Link for Link {
     type Session = TcpStream;
+    type Own = Requests;
 
     fn peer(&self) -> &Peer {
         &self.peer
+    }
+
+    fn shared(&self) -> &Shared<Requests> {
+        &self.shared
     }
 
     fn connect(&self) -> Result<TcpStream> {
         let stream = self.peer.greet(PROTOCOL)?;
         let timeout = stream.set_read_timeout(Some(self.peer.tick()));
         timeout.map_err(|error| self.peer.unreachable(&error))?;
-        let mut state = self.lock();
+        let mut state = self.shared.lock();
         // Without a second handle, the reader sees at its next tick that the link was ended.
         state.stream = stream.try_clone().ok();
         state.down = None;
@@ -71,29 +69,8 @@ impl transport::Link for Link {
         });
     }
 
-    fn fail(&self, error: Error) {
-        self.lock().down = Some(error);
-    }
-
-    fn wait(&self, time: Duration) -> bool {
-        let goes_on = |state: &mut State| !state.is_ended;
-        let waited = self.changed.wait_timeout_while(self.lock(), time, goes_on);
-        waited.unwrap_or_else(|it| it.into_inner()).0.is_ended
-    }
-
-    fn end(&self) {
-        let mut state = self.lock();
-        state.is_ended = true;
-        if let Some(stream) = &state.stream {
-            // Reading and writing end. If the other side was faster, they have.
-            let _ = stream.shutdown(Shutdown::Both);
-        }
-        drop(state);
-        self.changed.notify_all();
-    }
-
     fn start(&self, operation: Operation) -> Completion {
-        let mut state = self.lock();
+        let mut state = self.shared.lock();
         if let Some(error) = &state.down {
             return Completion::ready(Err(error.clone()));
         }
@@ -107,7 +84,7 @@ impl transport::Link for Link {
         wire::put_request(&mut state.outgoing, number, &operation);
         drop(state);
         if was_idle {
-            self.changed.notify_all();
+            self.shared.notify();
         }
         completion
     }
@@ -116,35 +93,23 @@ impl transport::Link for Link {
 impl Link {
     /// One that is not connected yet.
     pub fn new(peer: Peer) -> Link {
-        let down = peer.unreachable(&"it was not connected yet");
         Link {
+            shared: Shared::new(&peer, Requests::default()),
             peer,
-            state: Mutex::new(State {
-                outgoing: Vec::new(),
-                pending: Pending::default(),
-                stream: None,
-                down: Some(down),
-                is_ended: false,
-            }),
-            changed: Condvar::new(),
         }
-    }
-
-    fn lock(&self) -> MutexGuard<'_, State> {
-        self.state.lock().unwrap_or_else(|it| it.into_inner())
     }
 
     fn end_session(&self, stream: &TcpStream) {
         let _ = stream.shutdown(Shutdown::Both);
         let lost = Error::Lost(self.peer.server);
         let waiting = {
-            let mut state = self.lock();
+            let mut state = self.shared.lock();
             state.down = Some(lost.clone());
             state.stream = None;
             state.outgoing.clear();
             state.pending.take_all()
         };
-        self.changed.notify_all();
+        self.shared.notify();
         for Waiting { completer, .. } in waiting {
             completer.complete(Err(lost.clone()));
         }
@@ -155,9 +120,9 @@ impl Link {
         let mut bytes = Vec::new();
         loop {
             {
-                let idle = |state: &mut State| state.outgoing.is_empty() && state.down.is_none();
-                let state = self.changed.wait_while(self.lock(), idle);
-                let mut state = state.unwrap_or_else(|it| it.into_inner());
+                // There is something to write, or the end.
+                let mut state = (self.shared)
+                    .wait_while(|state| state.outgoing.is_empty() && state.down.is_none());
                 if state.down.is_some() {
                     return Ok(());
                 }
@@ -190,7 +155,7 @@ impl Link {
             if now - looked >= self.peer.tick() {
                 looked = now;
                 let late = {
-                    let mut state = self.lock();
+                    let mut state = self.shared.lock();
                     if state.is_ended {
                         return Ok(());
                     }
@@ -215,7 +180,7 @@ impl Link {
                 Err(wire::Malformed) => break Err(malformed()),
             };
             done += reply.bytes;
-            let Some(waiting) = self.lock().pending.take(reply.number) else {
+            let Some(waiting) = self.shared.lock().pending.take(reply.number) else {
                 continue;
             };
             let Ok(result) = reply.result(waiting.asked, self.peer.server) else {
