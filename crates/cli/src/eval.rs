@@ -63,9 +63,13 @@ pub struct Args {
     index: Option<String>,
     #[command(flatten, next_help_heading = "Memory")]
     emulation: Emulation,
-    /// Rounds, in each of which all placements take turns [default: 5; quick: 3]
+    /// Rounds, in each of which all placements take turns [default: 6; quick: 3]
     #[arg(long, value_name = "N", help_heading = "Scale")]
     rounds: Option<usize>,
+    /// Seconds of a round of each placement [default: 5, and 1 of those that do not adapt; quick:
+    /// 0.1]
+    #[arg(long, value_name = "S", help_heading = "Scale")]
+    slice: Option<f64>,
     /// File whose lines are the keys of the figure on long keys
     #[arg(long, value_name = "FILE", help_heading = "Inputs")]
     urls: Option<PathBuf>,
@@ -115,10 +119,16 @@ impl Args {
             run::indexes(std::slice::from_ref(index)).map_err(Failure::impossible)?;
         }
         self.emulation.profile()?;
+        let (slice_s, static_slice_s) = match self.slice {
+            Some(slice) => (slice, None),
+            None => (scale.slice_s, scale.static_slice_s),
+        };
         Ok(Scale {
             records,
             threads,
             rounds,
+            slice_s,
+            static_slice_s,
             index: self.index.clone(),
             profile: self.emulation.profile.clone(),
             seed: self.seed,

@@ -27,7 +27,7 @@ pub fn available(topology: &Topology) -> u64 {
 /// Slow memory as the emulator has it.
 #[derive(clap::Args)]
 pub struct Emulation {
-    /// Emulated slow memory: cxl, cxl-fpga, us1…us10, rdma
+    /// Emulated slow memory: cxl, cxl-fpga, us1…us10, rdma, free
     #[arg(
         long,
         default_value = "cxl",

@@ -19,10 +19,16 @@ pub enum Measure {
     P99,
     /// `regained`.
     Regained,
+    /// The same by what the emulator charged, which has no noise.
+    RegainedByCharge,
+    /// The same by throughput per second of the request threads' CPU time.
+    RegainedByCpu,
     /// Lines fetched from fast memory over all fetched lines.
     FastShare,
     /// CPU time of background workers over that of the run.
     WorkerShare,
+    /// Cores that background workers kept busy.
+    WorkerCores,
     /// Fast memory in use over its budget, averaged over the second half of the run.
     FastUse,
     /// Time from a shift of the hot region until `regained` is back to 90 % of its level, s: the
@@ -66,8 +72,11 @@ impl Measure {
             Measure::P90 => "90th percentile, µs",
             Measure::P99 => "99th percentile, µs",
             Measure::Regained => "regained",
+            Measure::RegainedByCharge => "regained by charge",
+            Measure::RegainedByCpu => "regained by CPU time of requests",
             Measure::FastShare => "fast share",
             Measure::WorkerShare => "CPU time of workers over all CPU time",
+            Measure::WorkerCores => "cores of workers",
             Measure::FastUse => "fast memory in use over its budget",
             Measure::Recovery => "seconds until 90 % of `regained` is back",
             Measure::ShareRecovery => "seconds until 90 % of the fast share is back",

@@ -126,7 +126,11 @@ fn of_placement(measure: Measure, outcome: &Outcome) -> Option<Ranged> {
                 interval: Ratio::between(outcome.regained, low, high),
             })
         }
+        Measure::RegainedByCharge => outcome.regained_by_charge.map(Ranged::exact),
+        Measure::RegainedByCpu => outcome.regained_by_cpu.map(Ranged::one),
         Measure::FastShare => outcome.fast_share.map(Ranged::exact),
+        Measure::SlowLines => Some(Ranged::exact(outcome.lines_slow_per_op)),
+        Measure::WorkerCores => Some(Ranged::one(outcome.worker_cores)),
         Measure::WorkerShare => Some(Ranged::one(outcome.worker_cpu_ratio)),
         Measure::FastUse => fast_use(outcome).map(Ranged::one),
         Measure::Recovery => Ranged::up_to(outcome.recovery_s, outcome.recovery_s_max),

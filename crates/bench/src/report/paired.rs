@@ -28,8 +28,12 @@ use crate::workload::Rng;
 pub const LEAST_ROUNDS: usize = 6;
 /// The resamples of an interval.
 const RESAMPLES: usize = 2000;
-/// The placement that the others are held against.
+/// Our placement, which keeps copies of hot records.
 const OURS: &str = "timberline";
+/// The same without copies: a placement of nodes, as the others are.
+const OURS_OF_NODES: &str = "timberline-leaves";
+/// How the names of placements end to which copies were added.
+const WITH_COPIES: &str = "+copies";
 
 /// A median ratio, with the interval that holds the true one in 95 % of all cases.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize)]
@@ -150,10 +154,26 @@ pub fn ratios(own: &Outcome, other: &Outcome) -> Vec<Vec<f64>> {
         .collect()
 }
 
-/// Our placement against each other one with the same budget that is no reference, in one line;
-/// absent if they have too few rounds. Ratios to references are columns of their own.
-pub fn line(group: &Group<'_>) -> Option<String> {
-    let ours = group.members.iter().find(|it| it.placement == OURS)?;
+/// Our placements against others with the same budget that are no reference, a line each; absent if
+/// they have too few rounds. Ratios to references are columns of their own.
+///
+/// Copies of records are another data structure, so where ours ran without them, that is what
+/// placements of nodes and pages are held against.
+pub fn lines(group: &Group<'_>) -> Vec<String> {
+    let has = |name: &str| group.members.iter().any(|it| it.placement == name);
+    let keeps_copies = |name: &str| name == OURS || name.ends_with(WITH_COPIES);
+    let of_nodes = |name: &str| !keeps_copies(name);
+    let others = |name: &str| !has(OURS_OF_NODES) || !of_nodes(name) || name == OURS_OF_NODES;
+    let lines = [
+        line(group, OURS_OF_NODES, of_nodes),
+        line(group, OURS, others),
+    ];
+    lines.into_iter().flatten().collect()
+}
+
+/// One of our placements against those of the others with `wanted` names.
+fn line(group: &Group<'_>, ours: &str, wanted: impl Fn(&str) -> bool) -> Option<String> {
+    let ours = group.members.iter().find(|it| it.placement == ours)?;
     let told = |other: &&Outcome| {
         let ratio = Ratio::of(&ratios(ours, other))?;
         let standing = match ratio.standing() {
@@ -165,14 +185,15 @@ pub fn line(group: &Group<'_>) -> Option<String> {
         Some(format!("÷ {} {range} {standing}", other.placement))
     };
     let is_other = |it: &&&Outcome| {
-        ![OURS, FLOOR, ROOF, ORACLE].contains(&it.placement.as_str())
+        ![&*ours.placement, FLOOR, ROOF, ORACLE].contains(&it.placement.as_str())
+            && wanted(&it.placement)
             && it.fast_budget_ratio == ours.fast_budget_ratio
     };
     let others = group.members.iter().filter(is_other);
     let others: Vec<String> = others.filter_map(told).collect();
     (!others.is_empty()).then(|| {
-        let workload = group.workload();
-        format!("PAIRED: {workload}: {OURS} {}", others.join(", "))
+        let (workload, ours) = (group.workload(), &ours.placement);
+        format!("PAIRED: {workload}: {ours} {}", others.join(", "))
     })
 }
 
@@ -316,11 +337,27 @@ mod tests {
             outcome("timberline", &[6.0; 6]),
         ];
         let groups = groups(&results);
-        let line = line(&groups[0]).unwrap();
-        let expected = "PAIRED: hs-c: timberline ÷ inner-fast 1.50 [1.50, 1.50] ahead";
-        assert_eq!(line, expected, "sidle's three rounds have no interval");
+        let expected = ["PAIRED: hs-c: timberline ÷ inner-fast 1.50 [1.50, 1.50] ahead"];
+        let lines = lines(&groups[0]);
+        assert_eq!(lines, expected, "sidle's three rounds have no interval");
         let dropped = dropped(&groups[0]).unwrap();
         assert!(dropped.starts_with("DROPPED: hs-c: of 6 rounds `regained` leaves out 2, 5:"));
+    }
+
+    #[test]
+    fn placements_of_nodes_are_held_against_ours_without_copies() {
+        let results = [
+            outcome("sidle", &[4.0; 6]),
+            outcome("sidle+copies", &[5.0; 6]),
+            outcome("timberline-leaves", &[6.0; 6]),
+            outcome("timberline", &[9.0; 6]),
+        ];
+        let expected = [
+            "PAIRED: hs-c: timberline-leaves ÷ sidle 1.50 [1.50, 1.50] ahead",
+            "PAIRED: hs-c: timberline ÷ sidle+copies 1.80 [1.80, 1.80] ahead, \
+             ÷ timberline-leaves 1.50 [1.50, 1.50] ahead",
+        ];
+        assert_eq!(lines(&groups(&results)[0]), expected);
     }
 
     #[test]
@@ -331,7 +368,8 @@ mod tests {
             outcome("timberline", &[6.0; 3]),
         ];
         let groups = groups(&results);
-        assert_eq!((line(&groups[0]), dropped(&groups[0])), (None, None));
+        assert_eq!(lines(&groups[0]), [""; 0]);
+        assert_eq!(dropped(&groups[0]), None);
     }
 
     #[test]

@@ -67,7 +67,7 @@ pub fn notes(report: &Report) -> Vec<String> {
             .map(|line| format!("NOISE: {line}.")),
     );
     lines.extend(of_workloads.iter().filter_map(paired::dropped));
-    lines.extend(of_workloads.iter().filter_map(paired::line));
+    lines.extend(of_workloads.iter().flat_map(paired::lines));
     for outcome in report.results.iter().filter(|it| it.over_budget_bytes > 0) {
         lines.push(format!(
             "OVER BUDGET: {} on {} used {} more fast memory than its budget",

@@ -134,10 +134,11 @@ pub fn count(text: &str) -> Result<u64, String> {
     number.checked_mul(unit).filter(|&n| n > 0).ok_or_else(bad)
 }
 
-/// The emulator's profiles of one slow tier.
-pub const PROFILES: [&str; 13] = [
+/// The emulator's profiles of one slow tier. `free` is the control: its slow memory costs nothing,
+/// so whatever differs there is not placement.
+pub const PROFILES: [&str; 14] = [
     "cxl", "cxl-fpga", "rdma", "us1", "us2", "us3", "us4", "us5", "us6", "us7", "us8", "us9",
-    "us10",
+    "us10", "free",
 ];
 
 /// The emulator's profile of this name.

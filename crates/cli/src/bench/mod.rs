@@ -157,12 +157,13 @@ const OF_A_RUN: [&str; 9] = [
 ];
 
 /// The placements, if none are given.
-const PLACEMENTS: [&str; 6] = [
+const PLACEMENTS: [&str; 7] = [
     "all-fast",
     "interleave",
     "inner-fast",
     "oracle",
     "sidle",
+    "timberline-leaves",
     "timberline",
 ];
 

@@ -86,8 +86,8 @@ impl fmt::Display for UnknownProfile {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(
             f,
-            "unknown profile {:?}: possible are cxl, cxl-fpga, us1 to us10, rdma, or one for each \
-             tier from 1 on, such as cxl+us5",
+            "unknown profile {:?}: possible are cxl, cxl-fpga, us1 to us10, rdma, free, or one for \
+             each tier from 1 on, such as cxl+us5",
             self.0
         )
     }
@@ -126,12 +126,7 @@ impl Profile {
 
     /// A profile whose slow tiers are as fast as tier 0.
     pub fn free() -> Profile {
-        let same = Slowness {
-            latency: Cost::Times(1.0),
-            line: Cost::Times(1.0),
-            in_flight: 16,
-        };
-        Profile::new("free", vec![same])
+        Profile::parse("free").expect("it is one of the names")
     }
 
     /// Its name, as given to [`Profile::parse`].
@@ -189,6 +184,7 @@ fn named(name: &str) -> Option<Slowness> {
         // 16 in flight: about as many lines as a core of such servers can wait for at once.
         "cxl" => slowness(Times(2.1), Times(1.0 / 0.6), 16),
         "cxl-fpga" => slowness(Times(4.5), Times(260.0 / 40.0), 16),
+        "free" => slowness(Times(1.0), Times(1.0), 16),
         // 64 bytes at 12.5 GB/s.
         "rdma" => slowness(Ns(2000.0), Ns(5.12), 16),
         _ => {

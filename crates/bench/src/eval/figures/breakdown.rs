@@ -12,6 +12,8 @@ pub fn ablation(scale: &Scale) -> Vec<Run> {
         "sidle+migration",
         "sidle+histogram",
         "sidle+watermark",
+        "sidle-released",
+        "timberline-leaves",
         "timberline",
     ];
     let workloads = scale.pick(&["hs-a", "hs-b", "hs-c", "hs-d"], &["hs-a", "hs-c"]);

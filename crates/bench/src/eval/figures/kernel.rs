@@ -1,7 +1,7 @@
 //! Taneja's figures: the effect of the kernel's tiering on an index, by skew and by the ratio of
 //! fast to slow memory.
 
-use super::{Run, Scale, run};
+use super::{OF_NODES, Run, Scale, run};
 use crate::run::{Budget, Setting};
 
 /// Ratios of fast to slow memory, with their budgets.
@@ -17,13 +17,15 @@ const SKEWS: [&str; 4] = [
     "selfsimilar:0.01",
     "selfsimilar:0.001",
 ];
-const PLACEMENTS: [&str; 6] = [
+const PLACEMENTS: [&str; 8] = [
     "all-fast",
     "all-slow",
     "interleave",
+    OF_NODES,
     "timberline",
     "autonuma",
     "damon",
+    "damon-coldest",
 ];
 
 pub fn skews_and_ratios(scale: &Scale) -> Vec<Run> {

@@ -28,20 +28,23 @@ use super::setting::Setting;
 
 /// The systems that the paper compares; `oracle` stands for its SIDLE-Prophet, `inner-fast` for
 /// Mass-L and PAC-L.
-const COMPARED: [&str; 10] = [
+const COMPARED: [&str; 11] = [
     "all-fast",
     "interleave",
     "random",
     "inner-fast",
     "oracle",
     "sidle",
+    OF_NODES,
     "timberline",
     "tpp",
     "memtis",
     "caption",
 ];
 /// The placements that a parameter sweep compares.
-const FEW: [&str; 4] = ["all-fast", "interleave", "sidle", "timberline"];
+const FEW: [&str; 5] = ["all-fast", "interleave", "sidle", OF_NODES, "timberline"];
+/// `timberline` without copies of records, which placements of nodes are held against.
+const OF_NODES: &str = "timberline-leaves";
 
 #[derive(Deserialize)]
 #[serde(bound(deserialize = "'de: 'static"))]
@@ -75,6 +78,8 @@ fn published() -> Published {
 fn runs(figure: &str, scale: &Scale) -> Vec<Run> {
     match figure {
         "table" => ours::table(scale),
+        "charge" => ours::charge(scale),
+        "free" => ours::free(scale),
         "bounds" => ours::bounds(scale),
         "stalls" => ours::stalls(scale),
         "14a" | "20" => overall::micro(scale),

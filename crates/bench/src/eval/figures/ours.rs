@@ -1,22 +1,24 @@
-//! Our own questions: does `timberline` lead everywhere, how near is it to the bounds, and does
-//! migration stall requests?
+//! Our own questions: does `timberline` lead everywhere, how near is it to the bounds, does
+//! migration stall requests, and what is left where slow memory costs nothing?
 
-use super::{Run, Scale, run};
+use super::{OF_NODES, Run, Scale, run};
 use crate::run::{Budget, Setting};
 
 /// All placements that a real machine could run, and three that know the exact frequencies.
-const ALL: [&str; 14] = [
+const ALL: [&str; 16] = [
     "all-fast",
+    "all-fast+copies",
     "interleave",
     "random",
     "inner-fast",
     "oracle",
     "sidle",
+    "sidle-released",
     "timberline",
-    "timberline-leaves",
+    OF_NODES,
     "tpp",
     "autonuma",
-    "damon",
+    "damon-coldest",
     "memtis",
     "caption",
     "oracle-pages",
@@ -28,29 +30,65 @@ const BOUNDED: [&str; 7] = [
     "oracle",
     "sidle",
     "timberline",
-    "timberline-leaves",
+    OF_NODES,
     "oracle-pages",
 ];
 
-/// All of these; a quick evaluation skips some of our own.
-fn all(scale: &Scale) -> Vec<&'static str> {
-    let is_shown = |name: &&str| !(scale.is_quick && *name == "timberline-leaves");
-    ALL.into_iter().filter(is_shown).collect()
-}
+/// Table 1.
+const WORKLOADS: [&str; 10] = [
+    "hs-a", "hs-b", "hs-c", "hs-d", "ycsb-a", "ycsb-b", "ycsb-c", "ycsb-d", "ycsb-e", "ycsb-f",
+];
 
 pub fn table(scale: &Scale) -> Vec<Run> {
-    let names = [
-        "hs-a", "hs-b", "hs-c", "hs-d", "ycsb-a", "ycsb-b", "ycsb-c", "ycsb-d", "ycsb-e", "ycsb-f",
+    let workloads = scale.pick(&WORKLOADS, &["hs-c", "ycsb-c", "ycsb-d"]);
+    let of = |name: &&str| run("", *name, scale.setting("btree", name, &ALL));
+    workloads.iter().map(of).collect()
+}
+
+/// By charge a round is as good as many.
+pub fn charge(scale: &Scale) -> Vec<Run> {
+    let workloads = scale.pick(&WORKLOADS, &["ycsb-c"]);
+    let placements = ["all-fast", "interleave", "oracle", OF_NODES, "timberline"];
+    let mut runs = Vec::new();
+    for index in scale.pick(&["btree", "art", "masstree"], &["art"]) {
+        for name in workloads {
+            let setting = Setting {
+                rounds: 1,
+                // A round counts what is so at its time, so placements have to be settled.
+                warmup_s: 4.0 * scale.warmup_s,
+                ..scale.setting(index, name, &placements)
+            };
+            runs.push(run(index, *name, setting));
+        }
+    }
+    runs
+}
+
+/// The control: placements in slow memory that costs nothing.
+pub fn free(scale: &Scale) -> Vec<Run> {
+    let placements = [
+        "all-fast",
+        "all-fast+copies",
+        "interleave",
+        "sidle",
+        OF_NODES,
+        "timberline",
     ];
-    let workloads = scale.pick(&names, &["hs-c", "ycsb-c", "ycsb-d"]);
-    let of = |name: &&str| run("", *name, scale.setting("btree", name, &all(scale)));
+    let workloads = scale.pick(&["hs-c", "ycsb-a", "ycsb-c"], &["ycsb-c"]);
+    let of = |name: &&str| {
+        let setting = Setting {
+            profile: "free".into(),
+            ..scale.setting("btree", name, &placements)
+        };
+        run("", *name, setting)
+    };
     workloads.iter().map(of).collect()
 }
 
 pub fn bounds(scale: &Scale) -> Vec<Run> {
     let at = |&(budget, name): &(f64, &str)| {
         let setting = match budget {
-            0.2 => scale.setting("btree", name, &all(scale)),
+            0.2 => scale.setting("btree", name, &ALL),
             _ => Setting {
                 budget: Budget::Ratio(budget),
                 ..scale.setting("btree", name, &BOUNDED)

@@ -1,6 +1,6 @@
 //! §6.3: the effects of a moving hot region, worker intervals, and the size of fast memory.
 
-use super::{FEW, Run, Scale, run};
+use super::{FEW, OF_NODES, Run, Scale, run};
 use crate::run::{Budget, Setting};
 
 pub fn dynamic(scale: &Scale) -> Vec<Run> {
@@ -12,6 +12,7 @@ pub fn dynamic(scale: &Scale) -> Vec<Run> {
     let setting = Setting {
         shift_every_s: Some(every),
         slice_s: every * (shifts + 1.0),
+        static_slice_s: None,
         rounds: 1,
         ..scale.setting("masstree", "hs-c", &FEW)
     };
@@ -34,11 +35,12 @@ pub fn intervals(scale: &Scale) -> Vec<Run> {
     runs
 }
 
-const SWEPT: [&str; 5] = [
+const SWEPT: [&str; 6] = [
     "all-fast",
     "interleave",
     "inner-fast",
     "sidle",
+    OF_NODES,
     "timberline",
 ];
 
