@@ -5,17 +5,19 @@ use std::time::Duration;
 
 use super::completion::yield_now;
 use super::counts::Counters;
+use super::silences::Silences;
 use super::{Call, Completion, Counts, Fabric, Find, Found, Load, Operation, Reply};
 use crate::address::{Address, ComputeId, ServerId};
 use crate::error::Result;
 
-/// For so long an operation that must not be left half done is tried again.
+/// For so long operations that must not be left half done are tried again while a server is silent.
 const LONGEST: Duration = Duration::from_secs(5);
 
 /// Operations on the memory pool, counted.
 pub struct Connection {
     fabric: Arc<dyn Fabric>,
     counters: Counters,
+    silences: Silences,
 }
 
 impl Connection {
@@ -24,6 +26,7 @@ impl Connection {
         Connection {
             fabric,
             counters: Counters::default(),
+            silences: Silences::default(),
         }
     }
 
@@ -146,20 +149,26 @@ impl Connection {
         }
     }
 
-    /// Tries again while no answer comes, for five seconds: `attempt` may have been carried out
-    /// each time.
+    /// Tries again while no answer comes, until the server has been silent for five seconds:
+    /// `attempt` may have been carried out each time.
     ///
     /// # Errors
     /// As the attempt's.
     pub async fn insist<T>(&self, mut attempt: impl AsyncFnMut() -> Result<T>) -> Result<T> {
         use crate::error::Error::{Lost, TimedOut, Unreachable};
-        let begin = self.now();
+        let mut silent = None;
         loop {
             let result = attempt().await;
-            let is_unknown = matches!(result, Err(Lost(_) | TimedOut(_) | Unreachable(..)));
-            if !is_unknown || self.now().saturating_sub(begin) > LONGEST {
+            let Err(Lost(server) | TimedOut(server) | Unreachable(server, _)) = result else {
+                if let Some(server) = silent {
+                    self.silences.end(server);
+                }
+                return result;
+            };
+            if self.silences.note(server, self.now(), LONGEST) > LONGEST {
                 return result;
             }
+            silent = Some(server);
             yield_now().await;
         }
     }

@@ -24,6 +24,7 @@ pub mod libfabric;
 mod listener;
 mod operation;
 mod pending;
+mod silences;
 mod simulation;
 mod tasks;
 pub mod tcp;

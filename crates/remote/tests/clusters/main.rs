@@ -2,7 +2,7 @@
 
 mod requests;
 
-use std::cell::{Cell, RefCell};
+use std::cell::RefCell;
 use std::collections::BTreeMap;
 use std::future::pending;
 use std::ops::RangeInclusive;
@@ -10,9 +10,11 @@ use std::rc::Rc;
 use std::sync::Arc;
 use std::time::Duration;
 
-use requests::{Key, work};
+use requests::{Key, Known, LONGEST_NS, work};
 use timberline_remote::fabric::{Network, Simulation, Tasks};
-use timberline_remote::{Balancing, Error, LOAD_FILL, Layout, Member, Options, Result, load};
+use timberline_remote::{
+    Balancing, Error, LOAD_FILL, Layout, Member, Options, Result, ServerId, load,
+};
 
 const LEASE: Duration = Duration::from_micros(400);
 /// Between two looks at the loads, where keys follow them.
@@ -41,10 +43,31 @@ struct World<'a> {
     seed: u64,
     through: bool,
     draws: fastrand::Rng,
-    keys: Rc<RefCell<Vec<Key>>>,
+    known: Rc<Known>,
     servers: Vec<Server>,
     tasks: Tasks<'a>,
-    is_over: Rc<Cell<bool>>,
+}
+
+/// The first seed of a test's clusters.
+fn first_seed() -> u64 {
+    match std::env::var("TIMBERLINE_SEED") {
+        Ok(text) => text.parse().expect("TIMBERLINE_SEED is a whole number"),
+        Err(_) => 0,
+    }
+}
+
+/// Clusters of a test.
+fn clusters() -> u64 {
+    if cfg!(debug_assertions) { 20 } else { 1_000 }
+}
+
+fn network() -> Network {
+    Network {
+        jitter: 2.0,
+        deadline_ns: 50_000,
+        find_ns: [0, 100],
+        ..Network::default()
+    }
 }
 
 /// Members come, go, stop for a while, and die, keys change hands, answers are lost, and clocks
@@ -54,57 +77,18 @@ struct World<'a> {
 /// that it had at some time.
 #[test]
 fn clusters_change_and_keep_what_they_acknowledged() {
-    let first = match std::env::var("TIMBERLINE_SEED") {
-        Ok(text) => text.parse().expect("TIMBERLINE_SEED is a whole number"),
-        Err(_) => 0_u64,
-    };
-    let clusters = if cfg!(debug_assertions) { 20 } else { 1_000 };
     let (mut moves, mut merges, mut inner) = (0, 0, 0);
-    for seed in first..first + clusters {
+    for seed in first_seed()..first_seed() + clusters() {
         println!("TIMBERLINE_SEED={seed}");
-        let network = Network {
-            jitter: 2.0,
-            deadline_ns: 50_000,
-            find_ns: [0, 100],
-            ..Network::default()
-        };
-        let simulation = Simulation::new(seed, network, 3, 16 << 20).unwrap();
-        let layout = Layout {
-            boundaries: (1..4).map(|number| number << 62).collect(),
-            // Nodes that are small from the start are soon merged, inner ones too.
-            fill: [LOAD_FILL, 0.1][usize::from(seed % 8 == 3)],
-            ..Layout::default()
-        };
-        // Some begin with inner nodes of two levels.
-        let is_loaded = seed % 4 == 3;
-        let records = (0..KEYS)
-            .filter(|_| is_loaded)
-            .map(|index| (index * STRIDE, index));
-        let loaded = simulation.block_on(load(simulation.client(), layout, records));
-        loaded.unwrap().unwrap();
+        let simulation = Simulation::new(seed, network(), 3, 16 << 20).unwrap();
+        let mut world = World::new(&simulation, seed);
         if seed % 3 == 1 {
             simulation.set_network(Network {
                 lost: 0.001,
                 unanswered: 0.001,
-                ..network
+                ..network()
             });
         }
-        let mut world = World {
-            simulation: &simulation,
-            seed,
-            through: seed % 2 == 0,
-            draws: fastrand::Rng::with_seed(seed),
-            keys: Rc::default(),
-            servers: Vec::new(),
-            tasks: Tasks::default(),
-            is_over: Rc::default(),
-        };
-        let key = |index: u64| Key {
-            possible: [is_loaded.then_some(index)].into(),
-            past: [is_loaded.then_some(index)].into(),
-            busy: None,
-        };
-        world.keys.borrow_mut().extend((0..KEYS).map(key));
         world.join();
         world.join();
         for _ in 0..40 {
@@ -121,11 +105,88 @@ fn clusters_change_and_keep_what_they_acknowledged() {
     assert!(moves > 0, "no member gave keys away by itself");
     assert!(merges > 0, "no leaf was merged");
     // Few clusters have any; `shrinking.rs` has many.
-    assert!(clusters < 1_000 || inner > 0, "no inner node was merged");
+    assert!(clusters() < 1_000 || inner > 0, "no inner node was merged");
     println!("{moves} moves because of the load, {merges} merges, {inner} of inner nodes");
 }
 
+/// A memory server dies: an operation that needs it ends in bounded time, with an error that names
+/// it; others are carried out, and nothing stale is read. Members come and go meanwhile.
+#[test]
+fn a_memory_server_dies_and_no_operation_hangs() {
+    let (mut carried_out, mut failed, mut longest_ns) = (0, 0, 0);
+    for seed in first_seed()..first_seed() + clusters() {
+        println!("TIMBERLINE_SEED={seed}");
+        let simulation = Simulation::new(seed, network(), 3, 16 << 20).unwrap();
+        let mut world = World::new(&simulation, seed);
+        world.join();
+        world.join();
+        for _ in 0..10 {
+            world.act();
+        }
+        // Server 0 has the leases, too.
+        let server = (seed % 3) as ServerId;
+        simulation.kill(server);
+        world.known.dead.set(Some(server));
+        for _ in 0..10 {
+            world.act();
+        }
+        world.resume();
+        world.known.is_over.set(true);
+        let over_ns = simulation.now_ns() + LONGEST_NS;
+        while let Some(index) = world.busy() {
+            let is_late = simulation.now_ns() > over_ns;
+            assert!(!is_late, "seed {seed}: an operation on {index} hangs");
+            world.pass(1_000_000);
+        }
+        carried_out += world.known.carried_out.get();
+        failed += world.known.failed.get();
+        longest_ns = longest_ns.max(world.known.longest_ns.get());
+    }
+    assert!(carried_out > 0 && failed > 0, "{carried_out}, {failed}");
+    println!("{carried_out} operations were carried out beside the dead, {failed} failed");
+    println!("the longest took {longest_ns} ns");
+}
+
 impl World<'_> {
+    /// A cluster with records and no member.
+    fn new(simulation: &Simulation, seed: u64) -> World<'_> {
+        let layout = Layout {
+            boundaries: (1..4).map(|number| number << 62).collect(),
+            // Nodes that are small from the start are soon merged, inner ones too.
+            fill: [LOAD_FILL, 0.1][usize::from(seed % 8 == 3)],
+            ..Layout::default()
+        };
+        // Some begin with inner nodes of two levels.
+        let is_loaded = seed % 4 == 3;
+        let records = (0..KEYS)
+            .filter(|_| is_loaded)
+            .map(|index| (index * STRIDE, index));
+        let loaded = simulation.block_on(load(simulation.client(), layout, records));
+        loaded.unwrap().unwrap();
+        let key = |index: u64| Key {
+            possible: [is_loaded.then_some(index)].into(),
+            past: [is_loaded.then_some(index)].into(),
+            busy: None,
+        };
+        let known = Known::default();
+        known.keys.borrow_mut().extend((0..KEYS).map(key));
+        World {
+            simulation,
+            seed,
+            through: seed % 2 == 0,
+            draws: fastrand::Rng::with_seed(seed),
+            known: Rc::new(known),
+            servers: Vec::new(),
+            tasks: Tasks::default(),
+        }
+    }
+
+    /// A key on which an operation is under way.
+    fn busy(&self) -> Option<usize> {
+        let keys = self.known.keys.borrow();
+        keys.iter().position(|key| key.busy.is_some())
+    }
+
     fn able(&self, state: State) -> Vec<usize> {
         let able = |&number: &usize| self.servers[number].state == state;
         (0..self.servers.len()).filter(able).collect()
@@ -216,10 +277,10 @@ impl World<'_> {
         let number = self.servers.len();
         let simulation = self.simulation;
         let keep = {
-            let (member, is_over) = (Arc::clone(&member), Rc::clone(&self.is_over));
+            let (member, known) = (Arc::clone(&member), Rc::clone(&self.known));
             async move {
                 let sleep = async |time: Duration| {
-                    if time == PERIOD && is_over.get() {
+                    if time == PERIOD && known.is_over.get() {
                         // Keys stay where they are while they are compared.
                         pending::<()>().await;
                     }
@@ -239,12 +300,9 @@ impl World<'_> {
         let mut tasks = vec![self.tasks.add(keep), self.tasks.add(claims)];
         for _ in 0..WORKERS {
             let draws = fastrand::Rng::with_seed(self.draws.u64(..));
-            let (member, keys) = (Arc::clone(&member), Rc::clone(&self.keys));
-            let (seed, is_over) = (self.seed, Rc::clone(&self.is_over));
-            tasks.push(
-                self.tasks
-                    .add(work(simulation, member, number, keys, draws, seed, is_over)),
-            );
+            let (member, known) = (Arc::clone(&member), Rc::clone(&self.known));
+            let works = work(simulation, member, number, known, draws, self.seed);
+            tasks.push(self.tasks.add(works));
         }
         self.servers.push(Server {
             member,
@@ -290,7 +348,7 @@ impl World<'_> {
             had.filter(|it| it.1 == Some(member.compute()))
                 .map(|it| it.0),
         );
-        for (index, key) in self.keys.borrow_mut().iter_mut().enumerate() {
+        for (index, key) in self.known.keys.borrow_mut().iter_mut().enumerate() {
             let at = index as u64 * STRIDE;
             if lost.iter().any(|keys| keys.contains(&at)) {
                 key.possible.extend(&key.past);
@@ -310,7 +368,7 @@ impl World<'_> {
             self.tasks.kill(task);
         }
         self.servers[number].state = State::Gone;
-        for key in self.keys.borrow_mut().iter_mut() {
+        for key in self.known.keys.borrow_mut().iter_mut() {
             if key.busy == Some(number) {
                 key.busy = None;
             }
@@ -367,7 +425,7 @@ impl World<'_> {
         self.resume();
         self.join();
         self.wait_for_owners();
-        self.is_over.set(true);
+        self.known.is_over.set(true);
         self.pass(1_000_000);
         self.wait_for_owners();
     }
@@ -421,7 +479,7 @@ impl World<'_> {
             "seed {}: some are nobody's",
             self.seed
         );
-        for (index, key) in self.keys.borrow().iter().enumerate() {
+        for (index, key) in self.known.keys.borrow().iter().enumerate() {
             let (value, possible) = (found[&(index as u64)], &key.possible);
             let fits = possible.contains(&value);
             assert!(

@@ -6,9 +6,53 @@ use std::rc::Rc;
 use std::sync::Arc;
 
 use timberline_remote::fabric::Simulation;
-use timberline_remote::{Error, Member, Result};
+use timberline_remote::{Error, Member, Result, ServerId};
 
 use super::{KEYS, STRIDE};
+
+/// The longest that an operation may take when a memory server is dead, ns. What splits a node tries
+/// to write it until the server has been silent for five seconds, and others wait for it.
+pub const LONGEST_NS: u64 = 6_000_000_000;
+
+/// What is known of a cluster's keys, and of its end.
+#[derive(Default)]
+pub struct Known {
+    pub keys: RefCell<Vec<Key>>,
+    /// No operation begins any more.
+    pub is_over: Cell<bool>,
+    /// A memory server that died.
+    pub dead: Cell<Option<ServerId>>,
+    /// Operations that were carried out since it died, and those that failed because of it.
+    pub carried_out: Cell<u64>,
+    pub failed: Cell<u64>,
+    /// The longest of them, ns.
+    pub longest_ns: Cell<u64>,
+}
+
+impl Known {
+    /// A result that may be one of these errors, and no other. `began_ns`: when it was asked for.
+    fn may_fail<T>(&self, result: Result<T>, began_ns: u64, now_ns: u64) -> Result<T> {
+        let expected = match (&result, self.dead.get()) {
+            (Ok(_), _) | (Err(Error::NotOwned(_) | Error::LeaseExpired | Error::Fenced), _) => true,
+            (Err(Error::TimedOut(server)), Some(dead)) => *server == dead,
+            (Err(error), _) => matches!(error, Error::TimedOut(_)),
+        };
+        if let Err(error) = &result {
+            assert!(expected, "{error}");
+        }
+        if self.dead.get().is_some() {
+            let took = now_ns - began_ns;
+            assert!(took <= LONGEST_NS, "an operation took {took} ns");
+            self.longest_ns.set(took.max(self.longest_ns.get()));
+            let count = match &result {
+                Ok(_) => &self.carried_out,
+                Err(_) => &self.failed,
+            };
+            count.set(count.get() + 1);
+        }
+        result
+    }
+}
 
 /// A key, as those see it who use the cluster.
 #[derive(Default)]
@@ -27,13 +71,13 @@ pub async fn work(
     simulation: &Simulation,
     member: Arc<Member>,
     number: usize,
-    keys: Rc<RefCell<Vec<Key>>>,
+    known: Rc<Known>,
     mut draws: fastrand::Rng,
     seed: u64,
-    is_over: Rc<Cell<bool>>,
 ) {
+    let keys = &known.keys;
     for step in 1.. {
-        if is_over.get() {
+        if known.is_over.get() {
             return;
         }
         simulation.sleep(draws.u64(0..4_000)).await;
@@ -56,10 +100,12 @@ pub async fn work(
         let value = match if shrinks && drawn > 1 { 1 } else { drawn } {
             0 => {
                 keys.borrow_mut()[index].busy = Some(number);
+                let began_ns = simulation.now_ns();
                 let found = member.tree().get(key).await;
+                let found = known.may_fail(found, began_ns, simulation.now_ns());
                 let key = &mut keys.borrow_mut()[index];
                 key.busy = None;
-                if let Ok(value) = may_fail(found) {
+                if let Ok(value) = found {
                     let possible = &key.possible;
                     assert!(
                         possible.contains(&value),
@@ -78,14 +124,16 @@ pub async fn work(
             key.possible.insert(value);
             key.past.insert(value);
         }
+        let began_ns = simulation.now_ns();
         let result = match value {
             Some(value) if is_update => member.tree().update(key, value).await,
             Some(value) => member.tree().insert(key, value).await,
             None => member.tree().remove(key).await,
         };
+        let result = known.may_fail(result, began_ns, simulation.now_ns());
         let key = &mut keys.borrow_mut()[index];
         key.busy = None;
-        match may_fail(result) {
+        match result {
             Ok(found) => {
                 assert!(
                     before.contains(&found),
@@ -102,16 +150,4 @@ pub async fn work(
             Err(_) => {}
         }
     }
-}
-
-/// A result that may be one of these errors, and no other.
-fn may_fail<T>(result: Result<T>) -> Result<T> {
-    if let Err(error) = &result {
-        let expected = matches!(
-            error,
-            Error::NotOwned(_) | Error::TimedOut(_) | Error::LeaseExpired | Error::Fenced
-        );
-        assert!(expected, "{error}");
-    }
-    result
 }
