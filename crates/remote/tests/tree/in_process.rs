@@ -4,8 +4,8 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use timberline_io::wait_for;
-use timberline_remote::fabric::InProcess;
-use timberline_remote::{Error, Layout, Options, RemoteTree, Result, Scan, load};
+use timberline_remote::fabric::{Connection, InProcess};
+use timberline_remote::{Address, Error, Layout, Options, RemoteTree, Result, Scan, load};
 
 /// What several compute servers have: a quarter of the keys each.
 const QUARTER: u64 = 1 << 62;
@@ -198,6 +198,19 @@ fn what_does_not_work_says_why() {
     assert_eq!(wait_for(unordered), Err(Error::OutOfOrder(5)));
     wait_for(load(pool.clone(), Layout::default(), [(5, 0)])).unwrap();
     assert!(line(open(options(1_000, 1)).err()).contains("a cache of 1000 bytes is too small"));
+    // The version is the superblock's second word, behind its lock.
+    let connection = Connection::new(pool.clone());
+    let version = Address::new(0, 16);
+    let ours = wait_for(connection.read(version, 1)).unwrap()[0];
+    wait_for(connection.write(version, vec![ours + 1])).unwrap();
+    assert_eq!(
+        line(open(options(1 << 20, 1)).err()),
+        format!(
+            "the pool holds no tree: its version is {}, not {ours}",
+            ours + 1
+        )
+    );
+    wait_for(connection.write(version, vec![ours])).unwrap();
     let tree = open(quarter(1, 1 << 20)).unwrap();
     assert_eq!(wait_for(tree.get(3)), Err(Error::NotOwned(3)));
     assert!(tree.scan(3..=QUARTER).is_err());
