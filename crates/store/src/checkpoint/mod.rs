@@ -17,6 +17,7 @@
 //! segments, the newest that is complete counts, and one that can't be used costs time only.
 
 mod page;
+mod part;
 mod read;
 mod write;
 

@@ -1,16 +1,21 @@
 //! Loading checkpoints.
 
 use std::collections::HashMap;
+use std::panic::resume_unwind;
 use std::path::{Path, PathBuf};
-use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
+use std::sync::{Arc, Mutex};
+use std::thread::{self, ScopedJoinHandle};
 
-use timberline_io::{BLOCK, Buffer, Disk, File, Mode};
+use timberline_io::{BLOCK, Disk, Mode};
 
-use super::page::{Kind, Origin, PAGE, Page, u64_at};
+use super::page::{Kind, PAGE, Page, u64_at};
+use super::part::Part;
 use super::{Covered, PIECE, number_of, path};
 use crate::deadlines::Deadlines;
 use crate::first_bytes::FirstBytes;
 use crate::index::Index;
+use crate::join::join;
 use crate::location::{Location, SegmentId};
 use crate::pieces::{Descriptor, Places};
 use crate::record::NEVER;
@@ -63,7 +68,7 @@ pub(crate) async fn load<'a>(
     files: &[PathBuf],
     store: u64,
     options: &Options,
-    segment: impl Fn(SegmentId) -> Option<&'a Arc<Segment>>,
+    segment: impl Fn(SegmentId) -> Option<&'a Arc<Segment>> + Sync,
 ) -> Result<Loaded, Error> {
     let mut numbers: Vec<u32> = files.iter().filter_map(|it| number_of(it)).collect();
     numbers.sort_unstable();
@@ -74,6 +79,7 @@ pub(crate) async fn load<'a>(
             segment: &segment,
             now: options.clock.now(),
             loaded: Loaded::nothing(&options.index)?,
+            large: Mutex::default(),
         };
         match loading.read(disk, &path, number, store, options).await {
             Ok(()) => {
@@ -98,7 +104,10 @@ pub(crate) async fn load<'a>(
     })
 }
 
-enum Reason {
+/// Threads that panic end the loading.
+const UNHURT: &str = "no thread panicked";
+
+pub(super) enum Reason {
     OutOfMemory,
     Unusable(String),
 }
@@ -120,9 +129,11 @@ struct Loading<F> {
     /// What expires by then is passed over.
     now: u64,
     loaded: Loaded,
+    /// Its [`large`](Loaded::large), while threads share it.
+    large: Mutex<HashMap<Vec<u8>, Descriptor>>,
 }
 
-impl<'a, F: Fn(SegmentId) -> Option<&'a Arc<Segment>>> Loading<F> {
+impl<'a, F: Fn(SegmentId) -> Option<&'a Arc<Segment>> + Sync> Loading<F> {
     async fn read(
         &mut self,
         disk: &Disk,
@@ -136,41 +147,68 @@ impl<'a, F: Fn(SegmentId) -> Option<&'a Arc<Segment>>> Loading<F> {
             ..Mode::read()
         };
         let file = disk.open_file(path, mode)?;
-        let len = file.len()?;
-        let mut buffer = Buffer::zeroed(PAGE).map_err(|_| Reason::OutOfMemory)?;
-        let mut origin = None;
-        let (mut offset, mut index) = (0, 0);
+        let len = file.len()? / BLOCK as u64 * BLOCK as u64;
+        let mut part = Part::read(&file, 0, len).await?;
+        let (mut origin, mut index) = (None, 0);
         loop {
-            let result;
-            (buffer, result) = read_page(&file, buffer, offset, len).await;
-            let bytes = result?;
-            let page =
-                Page::decode(&buffer[..bytes]).map_err(|it| format!("{it}, at byte {offset}"))?;
-            let first = *origin.get_or_insert(page.origin);
-            if (page.origin, page.index) != (first, index) || first.number != number {
-                return Err(format!("it is damaged, at byte {offset}").into());
-            }
-            let Origin {
-                store: of,
-                sequence,
-                ..
-            } = first;
-            if of != store {
-                return Err("it belongs to another store".to_string().into());
-            }
-            match page.kind {
-                Kind::Segments => self.read_segments(page.payload)?,
-                Kind::Pieces => self.read_pieces(page.payload)?,
-                Kind::Keys => self.read_keys(page.payload, page.version)?,
-                Kind::End => {
-                    self.loaded.sequence = sequence;
-                    self.loaded.covered.sort_unstable_by_key(|it| it.id);
-                    return Ok(());
+            let (mut rest, mut keys, mut ends) = (part.bytes(), Vec::new(), None);
+            while ends.is_none() && (rest.len() >= PAGE || part.is_last) {
+                let offset = part.file_end - rest.len() as u64;
+                let page = Page::decode(&rest[..rest.len().min(PAGE)])
+                    .map_err(|it| format!("{it}, at byte {offset}"))?;
+                let first = *origin.get_or_insert(page.origin);
+                if (page.origin, page.index) != (first, index) || first.number != number {
+                    return Err(format!("it is damaged, at byte {offset}").into());
                 }
+                if first.store != store {
+                    return Err("it belongs to another store".to_string().into());
+                }
+                match page.kind {
+                    Kind::Segments => self.read_segments(page.payload)?,
+                    Kind::Pieces => self.read_pieces(page.payload)?,
+                    Kind::Keys => keys.push((page.payload, page.version)),
+                    Kind::End => ends = Some(first.sequence),
+                }
+                rest = &rest[page.bytes() as usize..];
+                index += 1;
             }
-            offset += page.bytes();
-            index += 1;
+            let inserted = async { self.insert_all(&keys) };
+            if let Some(sequence) = ends {
+                inserted.await?;
+                self.loaded.sequence = sequence;
+                self.loaded.covered.sort_unstable_by_key(|it| it.id);
+                self.loaded.large = std::mem::take(&mut self.large).into_inner().expect(UNHURT);
+                return Ok(());
+            }
+            // The disk reads the next part while these keys go into the index.
+            let (next, inserted) = join(Part::read(&file, part.file_end, len), inserted).await;
+            inserted?;
+            part = next?.behind(rest);
         }
+    }
+
+    /// Inserts the keys of several pages, each by one thread.
+    fn insert_all(&self, pages: &[(&[u8], u32)]) -> Result<(), Reason> {
+        let next = AtomicUsize::new(0);
+        let insert = || {
+            while let Some(&(payload, version)) = pages.get(next.fetch_add(1, Relaxed)) {
+                self.insert_keys(payload, version)?;
+            }
+            Ok(())
+        };
+        let threads = thread::available_parallelism().map_or(1, usize::from);
+        thread::scope(|scope| {
+            let named = || thread::Builder::new().name("timberline-open".into());
+            // Where there is no thread, this one does it all.
+            let helpers = (1..threads.min(pages.len()))
+                .map_while(|_| named().spawn_scoped(scope, insert).ok())
+                .collect::<Vec<_>>();
+            let own = insert();
+            let ended = helpers.into_iter().map(ScopedJoinHandle::join);
+            ended.fold(own, |all, ended| {
+                all.and(ended.unwrap_or_else(|panic| resume_unwind(panic)))
+            })
+        })
     }
 
     fn read_segments(&mut self, payload: &[u8]) -> Result<(), Reason> {
@@ -203,9 +241,10 @@ impl<'a, F: Fn(SegmentId) -> Option<&'a Arc<Segment>>> Loading<F> {
         Ok(())
     }
 
-    fn read_keys(&mut self, mut payload: &[u8], version: u32) -> Result<(), Reason> {
+    fn insert_keys(&self, mut payload: &[u8], version: u32) -> Result<(), Reason> {
         let damaged = || "its list of keys is damaged".to_string();
         let mut key = Vec::new();
+        let mut first_bytes = self.loaded.first_bytes.run();
         while !payload.is_empty() {
             let (lens, rest) = payload.split_at_checked(4).ok_or_else(damaged)?;
             let shared = usize::from(u16::from_le_bytes([lens[0], lens[1]]));
@@ -238,7 +277,7 @@ impl<'a, F: Fn(SegmentId) -> Option<&'a Arc<Segment>>> Loading<F> {
             {
                 let inserted = self.loaded.index.insert(&key, location.to_word());
                 if inserted.map_err(|_| Reason::OutOfMemory)?.is_none() {
-                    self.loaded.first_bytes.add(&key);
+                    first_bytes.add(&key);
                 }
                 if expires != NEVER {
                     let reserved = self.loaded.deadlines.reserve(&key, expires);
@@ -246,7 +285,8 @@ impl<'a, F: Fn(SegmentId) -> Option<&'a Arc<Segment>>> Loading<F> {
                     self.loaded.deadlines.place(&key, expires);
                 }
                 if let Some(about) = large {
-                    self.loaded.large.insert(key.clone(), about);
+                    let mut large = self.large.lock().expect(UNHURT);
+                    large.insert(key.clone(), about);
                 }
                 segment.revive(location);
             }
@@ -254,16 +294,4 @@ impl<'a, F: Fn(SegmentId) -> Option<&'a Arc<Segment>>> Loading<F> {
         }
         Ok(())
     }
-}
-
-/// Reads what may be a page. Returns how many bytes there are.
-async fn read_page(
-    file: &File,
-    buffer: Buffer,
-    offset: u64,
-    len: u64,
-) -> (Buffer, Result<usize, Reason>) {
-    let bytes = len.saturating_sub(offset).min(PAGE as u64) as usize / BLOCK * BLOCK;
-    let (buffer, read) = file.read_exact(buffer, 0..bytes, offset).await;
-    (buffer, read.map(|()| bytes).map_err(Reason::from))
 }
