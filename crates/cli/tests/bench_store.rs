@@ -48,6 +48,14 @@ fn a_store_is_measured_and_removed() {
         assert!(row["per_s"]["median"].as_f64() > Some(0.0), "{row}");
         assert!(row["core_us"]["median"].as_f64() > Some(0.0), "{row}");
     }
+    let figures = json["outcome"]["figures"].as_array().unwrap();
+    let figure = |name: &str| figures.iter().any(|it| it["name"] == name);
+    for end in ["stop", "kill"] {
+        assert!(
+            figure(&format!("seconds to open it after a {end}")),
+            "{json}"
+        );
+    }
     assert_eq!(json["setting"]["in_flight"], 16);
     assert!(!folder.exists());
 

@@ -3,7 +3,8 @@
 //! One thread drives the disk, maintains the store, and keeps a number of requests in flight. It
 //! loads all records, closes and opens the store, and then takes turns: reads of the disk alone,
 //! gets of random keys, gets by Zipf's law. At last it overwrites random records until the space is
-//! in its steady state, measures that, and gets beside it.
+//! in its steady state, measures that, and gets beside it; leaves the store as it is, as a kill
+//! would, and opens it once more.
 
 mod engine;
 mod in_slow_memory;
@@ -13,10 +14,13 @@ mod record;
 mod requests;
 mod slow_memory;
 
+use std::cell::RefCell;
 use std::fmt::Display;
 use std::path::{Path, PathBuf};
+use std::pin::pin;
 use std::time::{Duration, Instant};
 
+use futures_util::future::{Either, select};
 use serde::{Deserialize, Serialize};
 use timberline_io::{BLOCK, Buffer, Disk, Driver, File, Kind, Mode};
 use timberline_store::{Durability, Options, Stats, Store, join};
@@ -211,22 +215,41 @@ impl Run<'_> {
         if (self.is_over)() {
             return Ok(());
         }
-        let start = Instant::now();
-        let store = self.open(driver, &setting.folder, options)?;
-        self.figure(
-            "seconds to open it after a stop",
-            &[start.elapsed().as_secs_f64()],
-        );
-        let measured = async {
-            let done = match self.reads(&store).await {
-                Ok(()) => self.overwrites(&store).await,
-                failed => failed,
+        let store = self.open_timed(driver, options, "seconds to open it after a stop")?;
+        driver.block_on(async {
+            let measured = async {
+                self.reads(&store).await?;
+                self.overwrites(&store).await
             };
-            store.close();
-            done
-        };
-        let measured = driver.block_on(join(measured, store.maintain()));
-        measured.0.and(measured.1.map_err(one_line))
+            // It ends without a close.
+            match select(pin!(measured), pin!(store.maintain())).await {
+                Either::Left((measured, _)) => measured,
+                Either::Right((ended, measured)) => {
+                    let measured = measured.await;
+                    ended.map_err(one_line).and(measured)
+                }
+            }
+        })?;
+        drop(store);
+        if (self.is_over)() {
+            return Ok(());
+        }
+        let store = self.open_timed(driver, options, "seconds to open it after a kill")?;
+        store.close();
+        driver.block_on(store.maintain()).map_err(one_line)
+    }
+
+    /// Opens the store, and says under this name how long that took.
+    fn open_timed(
+        &mut self,
+        driver: &mut Driver,
+        options: &Options,
+        name: &str,
+    ) -> Result<Store, String> {
+        let start = Instant::now();
+        let store = self.open(driver, &self.setting.folder, options)?;
+        self.figure(name, &[start.elapsed().as_secs_f64()]);
+        Ok(store)
     }
 
     /// Runs requests for a slice, or until `is_enough`; commits each second.
@@ -376,25 +399,33 @@ impl Run<'_> {
         self.gets_beside_puts(store, &mut rng.clone()).await
     }
 
-    /// Half of the requests are gets.
+    /// Half of the requests are gets, whose latencies are beside those of gets alone.
     async fn gets_beside_puts(&mut self, store: &Store, rng: &mut Rng) -> Result<(), String> {
         let setting = self.setting;
-        let mut all = Vec::new();
+        let (mut all, mut slower) = (Vec::new(), Vec::new());
         for _ in 0..setting.rounds {
+            let alone = self.gets(store, || rng.below(setting.records)).await?;
+            let of_gets = RefCell::new(Latencies::default());
             let make = || {
                 let (store, id) = (store.clone(), rng.below(setting.records));
-                let is_get = rng.bits() & 1 == 0;
+                let (is_get, of_gets) = (rng.bits() & 1 == 0, &of_gets);
                 async move {
-                    match is_get {
-                        true => get(store, id, setting.value_bytes).await,
-                        false => put(store, id, setting.value_bytes).await,
+                    if !is_get {
+                        return put(store, id, setting.value_bytes).await;
                     }
+                    let start = Instant::now();
+                    let done = get(store, id, setting.value_bytes).await;
+                    of_gets.borrow_mut().record(start.elapsed());
+                    done
                 }
             };
             let slice = setting.for_a_slice();
             all.push(self.run(Some(store), make, slice).await?);
+            slower.push(of_gets.into_inner().p99_us() / alone.p99_us);
         }
         self.rows.push(Row::new("half gets, half overwrites", &all));
+        let name = "99th percentile of gets beside as many overwrites ÷ without";
+        self.figure(name, &slower);
         Ok(())
     }
 }
