@@ -15,6 +15,7 @@ use super::clock::ClockSweep;
 use super::compaction::Compaction;
 use super::exchange::{Pages, Plan, worth_it};
 use super::mover::BATCH;
+use super::search::Search;
 use super::victims::{Found, TableSweep, Victim, VictimSelection};
 use super::{Candidate, HeatIn, Promotable, SAMPLE, Timberline};
 use crate::boundary::{self, demote_idle};
@@ -27,6 +28,7 @@ pub struct FasterTier {
     /// Memory of the tier is free, but in slots of other sizes.
     pub stranded: bool,
     compaction: Compaction,
+    search: Search,
 }
 
 /// The leaves that one boundary leaves to the next slower one.
@@ -51,12 +53,15 @@ impl FasterTier {
             victims,
             stranded: false,
             compaction: Compaction::of(tier),
+            search: Search::default(),
         }
     }
 
     /// A round of compaction. Returns whether it goes on.
     pub fn compact(&mut self, tree: &dyn Placed, now: Duration) -> bool {
-        self.compaction.step(tree, self.stranded, now);
+        // Nodes below a broken path would keep their chunks.
+        let is_worth_it = self.stranded && !self.search.is_active();
+        self.compaction.step(tree, is_worth_it, now);
         self.compaction.is_active()
     }
 
@@ -146,6 +151,7 @@ impl FasterTier {
     ) {
         let policy = self.policy.clone();
         let broken = &policy.boundaries[self.tier.index()].broken;
+        self.search.step(broken, self.tier, tree);
         boundary::mend(broken, self.tier, tree, || {
             let relief = policy.scale.relief(tree.node_bytes()) as isize;
             let plan = self
