@@ -13,13 +13,13 @@ use timberline_tier::TierId;
 
 use super::clock::ClockSweep;
 use super::compaction::Compaction;
-use super::exchange::{Pages, Plan, worth_it};
+use super::exchange::{Margin, Pages, Plan};
 use super::mover::BATCH;
 use super::search::Search;
 use super::victims::{Found, TableSweep, Victim, VictimSelection};
 use super::{Candidate, HeatIn, Promotable, SAMPLE, Timberline};
 use crate::boundary::{self, demote_idle};
-use crate::{KeyBytes, Move, NodeKey, Placed};
+use crate::{Fill, KeyBytes, Move, NodeKey, Placed};
 
 pub struct FasterTier {
     policy: Arc<Timberline>,
@@ -57,6 +57,15 @@ impl FasterTier {
         }
     }
 
+    /// Bytes that come free with a leaf of the tier, which holds `fill`: its own and its part of
+    /// the inner nodes.
+    pub fn bytes_of_leaf(&self, tree: &dyn Placed, fill: Fill) -> usize {
+        let leaves = self.victims.leaves(tree);
+        self.policy
+            .scale
+            .bytes_of_leaf(tree.node_bytes(), fill.used, leaves)
+    }
+
     /// A round of compaction. Returns whether it goes on.
     pub fn compact(&mut self, tree: &dyn Placed, now: Duration) -> bool {
         // Nodes below a broken path would keep their chunks.
@@ -84,15 +93,18 @@ impl FasterTier {
             false => free,
         };
 
-        let sample = policy.sampling().finest();
+        let margin = Margin {
+            sample: policy.sampling().finest(),
+            ..policy.scale.margin
+        };
         let histogram = self.victims.histogram(tree);
         let leaves = histogram.total();
-        let plan = histogram.plan(Pages::default(), &rest.candidates, free, sample);
+        let plan = histogram.plan(Pages::default(), &rest.candidates, free, margin);
         let then_coldest = histogram.nth_coldest(1 + plan.demote + leaves / 100);
         let room = free + plan.demote as isize - plan.promote as isize;
         let floor = match room > 0 || plan.demote == leaves {
-            true => sample,
-            false => worth_it(then_coldest, sample),
+            true => margin.sample,
+            false => margin.worth_it(then_coldest),
         };
         let floor = floor.min(rest.floor);
         let boundary = &policy.boundaries[tier.index()];
@@ -157,7 +169,7 @@ impl FasterTier {
             let plan = self
                 .victims
                 .histogram(tree)
-                .plan(pages, &[], -relief, SAMPLE);
+                .plan(pages, &[], -relief, policy.scale.margin);
             drop_pages(plan.pages);
             let victims = self.victims.victims(tree, &plan);
             self.demote_all(tree, &victims);
