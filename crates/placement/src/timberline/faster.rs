@@ -17,7 +17,7 @@ use super::exchange::{Margin, Pages, Plan};
 use super::mover::BATCH;
 use super::search::Search;
 use super::victims::{Found, TableSweep, Victim, VictimSelection};
-use super::{Candidate, HeatIn, Promotable, SAMPLE, Timberline};
+use super::{Candidate, HeatIn, Promotable, Timberline};
 use crate::boundary::{self, demote_idle};
 use crate::{Fill, KeyBytes, Move, NodeKey, Placed};
 
@@ -236,7 +236,7 @@ impl FasterTier {
 mod tests {
     use super::*;
     use crate::fake::{Clockwork, FakeTree};
-    use crate::timberline::TimberlineConfig;
+    use crate::timberline::{SAMPLE, TimberlineConfig};
     use crate::workers::lock;
     use crate::{Access, Fence, LeafRef, Placement, Relocate, Walk};
     use std::sync::atomic::AtomicU16;
