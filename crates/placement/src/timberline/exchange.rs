@@ -178,13 +178,19 @@ impl Margin {
         least: 2.0,
     };
 
-    /// For leaves with few records. Millions of them have a sample or two by chance, so these tell
-    /// nothing.
-    pub const OF_RECORDS: Margin = Margin {
+    /// For leaves with some records, of which there are many, with a few samples each.
+    pub const OF_FEW: Margin = Margin {
         sample: SAMPLE,
         base: 1.0,
         root: 1.0,
+        least: 1.0,
+    };
+
+    /// For leaves that are records. Millions of them have a sample or two by chance, so these tell
+    /// nothing.
+    pub const OF_RECORDS: Margin = Margin {
         least: 4.0,
+        ..Margin::OF_FEW
     };
 
     /// The least heat with which a slow leaf replaces a fast one this cold.
@@ -275,6 +281,8 @@ mod tests {
         let records = Margin::OF_RECORDS;
         let samples = |cold: u16| records.worth_it(cold * SAMPLE) / SAMPLE;
         assert_eq!([0, 1, 4, 9].map(samples), [4, 4, 7, 13]);
+        let few = |cold: u16| Margin::OF_FEW.worth_it(cold * SAMPLE) / SAMPLE;
+        assert_eq!([0, 1, 4, 9].map(few), [1, 3, 7, 13]);
         let nodes = |cold: u16| worth_it(cold * SAMPLE, SAMPLE) / SAMPLE;
         assert_eq!([0, 1, 4, 9].map(nodes), [2, 3, 7, 12]);
     }

@@ -10,6 +10,12 @@ use super::exchange::Margin;
 /// Room for some of the largest inner nodes of a tree with a leaf for each record, bytes.
 const SOME_INNER: usize = 8 << 10;
 
+/// Leaves of so many bytes hold more than a record or two.
+const FEW: usize = 128;
+
+/// Leaves of so many bytes hold dozens of records.
+const LARGE: usize = 1024;
+
 /// A leaf counts as at most this many nodes, its path included: more is a sign that few of the
 /// leaves are known yet.
 const MOST_PATH: usize = 64;
@@ -55,13 +61,17 @@ impl Scale {
                 patience: 1,
                 margin: Margin::OF_NODES,
             },
-            HeatIn::Leaf { .. } => Scale {
+            HeatIn::Leaf { leaf_bytes } => Scale {
                 records: true,
                 candidates: 16_384,
                 denser: 4,
-                thinning: 12,
+                thinning: if leaf_bytes < LARGE { 12 } else { 4 },
                 patience: 64,
-                margin: Margin::OF_RECORDS,
+                margin: match leaf_bytes {
+                    ..FEW => Margin::OF_RECORDS,
+                    FEW..LARGE => Margin::OF_FEW,
+                    LARGE.. => Margin::OF_NODES,
+                },
             },
         }
     }
