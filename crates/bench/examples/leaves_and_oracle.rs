@@ -1,6 +1,6 @@
 //! `timberline-leaves` beside `oracle` in two emulated tiers: `leaves_and_oracle <records>
-//! <requests> [<workload>,... [<map>]]`. Prints a Markdown table of missing lines, of what the emulator
-//! charged in the second half of the requests, and of the nodes moved meanwhile.
+//! <requests> [<workload>,... [<map>]]`. Prints a Markdown table of missing lines, of what the
+//! emulator charged in the second half of the requests, and of the nodes moved meanwhile.
 //!
 //! One thread, whose time is a microsecond a request; the worker runs between requests. So no
 //! duration matters. Workloads are those of `timberline bench`; in one whose name ends in `+moves`

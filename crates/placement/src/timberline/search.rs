@@ -73,7 +73,8 @@ fn leaves_in(tree: &dyn Placed, tier: TierId, from: &[u8]) -> (Vec<KeyBytes>, Op
 }
 
 /// The parents of those leaves that a walk from `from` on that does not enter slower nodes leaves
-/// out, each once. (It also leaves out leaves above others of the tier, whose parents are in order.)
+/// out, each once. (It also leaves out leaves above others of the tier, whose parents are in
+/// order.)
 fn parents_of_lost(
     tree: &dyn Placed,
     tier: TierId,
