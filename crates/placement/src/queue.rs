@@ -1,8 +1,9 @@
 //! Nodes that wait for a worker: first in, first out, each at most once.
 //!
 //! Invariant: the heap that they take stays within the queue's limit, so it is bounded where no
-//! worker runs. The queue drops a node that does not fit: samples find a hot leaf again, and the
-//! next split of a node above the boundary reports it again.
+//! worker runs. The queue drops a node that does not fit, and tells that it did. Samples find a hot
+//! leaf again. A broken path is reported again by the next split of the node above the boundary, or
+//! found by a walk.
 
 use std::collections::{HashSet, VecDeque};
 use std::sync::Mutex;
@@ -44,6 +45,8 @@ struct Queue {
     names: HashSet<NodeKey>,
     /// Heap of all names, bytes.
     bytes: usize,
+    /// Whether a node was dropped.
+    has_dropped: bool,
 }
 
 /// The most heap that a name takes in the queue, bytes: its key twice, and its places in both
@@ -67,7 +70,9 @@ impl NodeQueue {
     pub fn push(&self, node: NodeKey) {
         let mut waiting = lock(&self.waiting);
         let bytes = waiting.bytes + bytes_of(&node);
-        if bytes <= self.limit && waiting.names.insert(node.clone()) {
+        if bytes > self.limit {
+            waiting.has_dropped |= !waiting.names.contains(&node);
+        } else if waiting.names.insert(node.clone()) {
             waiting.order.push_back(node);
             waiting.bytes = bytes;
         }
@@ -84,7 +89,18 @@ impl NodeQueue {
 
     /// All that wait now.
     pub fn take(&self) -> VecDeque<NodeKey> {
-        std::mem::take(&mut *lock(&self.waiting)).order
+        let mut waiting = lock(&self.waiting);
+        let has_dropped = waiting.has_dropped;
+        let emptied = Queue {
+            has_dropped,
+            ..Queue::default()
+        };
+        std::mem::replace(&mut *waiting, emptied).order
+    }
+
+    /// Whether a node was dropped since the last such call.
+    pub fn take_dropped(&self) -> bool {
+        std::mem::take(&mut lock(&self.waiting).has_dropped)
     }
 
     /// Whether none waits.
@@ -116,6 +132,7 @@ mod tests {
         assert_eq!(waiting.len(), MAX_BYTES / bytes_of(&name(0)));
         assert!(waiting.len() > 1000);
         assert_eq!(waiting[7], name(7));
+        assert_eq!([queue.take_dropped(), queue.take_dropped()], [true, false]);
         queue.push(name(8));
         assert_eq!((queue.pop(), queue.pop()), (Some(name(8)), None));
         assert_eq!(lock(&queue.waiting).bytes, 0);

@@ -15,10 +15,10 @@ use crate::relocation::Relocation;
 
 /// Inner nodes visited in a round.
 const STRIDE: usize = 4096;
-/// The fraction of the tier that the first compaction must free: one part in 8.
-const WORTH: usize = 8;
-/// Each attempt that finds too little halves the fraction, down to this one. Otherwise up to an
-/// eighth of the tier could stay stranded for good.
+/// The fraction of the tier that the first compaction must free: one part in 32.
+const WORTH: usize = 32;
+/// Each attempt that finds too little halves the fraction, down to this one. Otherwise up to a
+/// 32nd of the tier could stay stranded for good.
 const LEAST_WORTH: usize = 64;
 /// The pause between two searches for candidates, doubled after each that finds too little.
 const MIN_BACKOFF: Duration = Duration::from_millis(500);
@@ -104,7 +104,7 @@ mod tests {
         }
         assert_eq!(
             (first, wanted(&compaction)),
-            (limit.div_ceil(8), limit.div_ceil(64))
+            (limit.div_ceil(32), limit.div_ceil(64))
         );
     }
 

@@ -6,7 +6,7 @@
 //! to demote and up to which heat, how many pages to drop, and how many candidates to promote.
 
 use super::Candidate;
-use super::heat::HOTTEST;
+use super::heat::{HOTTEST, SAMPLE};
 
 /// The heat histogram: how many fast leaves have each heat.
 pub struct HeatHistogram {
@@ -99,9 +99,15 @@ impl HeatHistogram {
     }
 
     /// The plan for `candidates`, hottest first, with `free` slots to use, or (if negative) to make
-    /// free first. `sample` is the heat of a sample.
-    pub fn plan(&self, pages: Pages, candidates: &[Candidate], free: isize, sample: u16) -> Plan {
-        let mut plan = self.plan_for_all(pages, candidates, free, sample);
+    /// free first.
+    pub fn plan(
+        &self,
+        pages: Pages,
+        candidates: &[Candidate],
+        free: isize,
+        margin: Margin,
+    ) -> Plan {
+        let mut plan = self.plan_for_all(pages, candidates, free, margin);
         // Of equally hot ones leaves are the victims: their records may have copies.
         let leaves = self.leaves().take(usize::from(pages.heat) + 1);
         let leaves: usize = leaves.map(|(_, leaves)| leaves as usize).sum();
@@ -116,7 +122,7 @@ impl HeatHistogram {
         pages: Pages,
         candidates: &[Candidate],
         free: isize,
-        sample: u16,
+        margin: Margin,
     ) -> Plan {
         let mut coldest_first = self.leaves().flat_map(|(heat, leaves)| {
             let pages = if heat == pages.heat { pages.count } else { 0 };
@@ -133,7 +139,7 @@ impl HeatHistogram {
         for (index, hot) in candidates.iter().enumerate() {
             if (index as isize) >= free.max(0) {
                 match coldest_first.next() {
-                    Some(cold) if hot.heat >= worth_it(cold, sample) => {
+                    Some(cold) if hot.heat >= margin.worth_it(cold) => {
                         plan.demote += 1;
                         plan.coldest = cold;
                     }
@@ -146,26 +152,72 @@ impl HeatHistogram {
     }
 }
 
-/// The least heat with which a slow leaf replaces a fast one this cold, where a sample has the heat
-/// `sample`.
+/// How much hotter a slow leaf must be than the fast one that it replaces.
 ///
-/// Heat is a count of samples, so its error is its square root at best. A margin of half of that,
-/// and two samples (one made the leaf a candidate), keeps equally hot leaves from changing places
-/// for ever. Wider margins leave warm leaves in slow memory and save hardly any moves
-/// (`docs/design/placement.md`).
+/// Heat is a count of samples, so its error is its square root at best. The margin keeps equally
+/// hot leaves from changing places for ever. Wider ones leave warm leaves in slow memory and save
+/// hardly any moves (`docs/design/placement.md`).
+#[derive(Clone, Copy, PartialEq, Debug)]
+pub struct Margin {
+    /// The heat of a sample.
+    pub sample: u16,
+    /// Samples more than the other has, at least: one made the leaf a candidate.
+    pub base: f64,
+    /// The same for each square root of the other's samples.
+    pub root: f64,
+    /// Samples, whatever the other has.
+    pub least: f64,
+}
+
+impl Margin {
+    /// For leaves with dozens of records.
+    pub const OF_NODES: Margin = Margin {
+        sample: SAMPLE,
+        base: 2.0,
+        root: 0.5,
+        least: 2.0,
+    };
+
+    /// For leaves with some records, of which there are many, with a few samples each.
+    pub const OF_FEW: Margin = Margin {
+        sample: SAMPLE,
+        base: 1.0,
+        root: 1.0,
+        least: 1.0,
+    };
+
+    /// For leaves that are records. Millions of them have a sample or two by chance, so these tell
+    /// nothing.
+    pub const OF_RECORDS: Margin = Margin {
+        least: 4.0,
+        ..Margin::OF_FEW
+    };
+
+    /// The least heat with which a slow leaf replaces a fast one this cold.
+    pub fn worth_it(self, cold: u16) -> u16 {
+        let sample = f64::from(self.sample);
+        let margin = self.base + self.root * (f64::from(cold) / sample).sqrt();
+        (f64::from(cold) + margin * sample).max(self.least * sample) as u16
+    }
+}
+
+/// [`Margin::worth_it`] for leaves with dozens of records, where a sample has the heat `sample`.
 pub fn worth_it(cold: u16, sample: u16) -> u16 {
-    let samples = f64::from(cold) / f64::from(sample);
-    let margin = 2.0 + 0.5 * samples.sqrt();
-    (f64::from(cold) + margin * f64::from(sample)) as u16
+    let margin = Margin {
+        sample,
+        ..Margin::OF_NODES
+    };
+    margin.worth_it(cold)
 }
 
 #[cfg(test)]
 mod tests {
-    use super::super::heat::SAMPLE;
     use super::*;
     use crate::KeyBytes;
     use crate::timberline::Promotable;
     use timberline_tier::TierId;
+
+    const NODES: Margin = Margin::OF_NODES;
 
     fn candidates(heats: &[u16]) -> Vec<Candidate> {
         heats
@@ -181,7 +233,7 @@ mod tests {
     #[test]
     fn free_slots_are_given_to_the_hottest() {
         let histogram = HeatHistogram::new([100, 200].into_iter());
-        let plan = histogram.plan(Pages::default(), &candidates(&[50, 40, 30]), 2, SAMPLE);
+        let plan = histogram.plan(Pages::default(), &candidates(&[50, 40, 30]), 2, NODES);
         assert_eq!(
             plan,
             Plan {
@@ -196,11 +248,11 @@ mod tests {
         let histogram = HeatHistogram::new([0, 0, 32, 300].into_iter());
         let promoted = |heats: &[u16]| {
             histogram
-                .plan(Pages::default(), &candidates(heats), 0, SAMPLE)
+                .plan(Pages::default(), &candidates(heats), 0, NODES)
                 .promote
         };
         // 32 eighths are 4 samples, known to 2: 4 + 2 / 2 + 2 = 7 samples are clearly more.
-        let plan = histogram.plan(Pages::default(), &candidates(&[400, 90, 56, 55]), 0, SAMPLE);
+        let plan = histogram.plan(Pages::default(), &candidates(&[400, 90, 56, 55]), 0, NODES);
         let expected = Plan {
             demote: 3,
             coldest: 32,
@@ -212,15 +264,34 @@ mod tests {
         assert_eq!(promoted(&[15]), 0, "two samples are the least");
         assert_eq!(promoted(&[16]), 1);
         // Where samples are finer, a smaller difference is clear: 32 of them, and 2 and 2.8 more.
-        let finer = |hot: u16| histogram.plan(Pages::default(), &candidates(&[400, 90, hot]), 0, 1);
+        let sample_of_1 = Margin { sample: 1, ..NODES };
+        let finer = |hot: u16| {
+            histogram.plan(
+                Pages::default(),
+                &candidates(&[400, 90, hot]),
+                0,
+                sample_of_1,
+            )
+        };
         assert_eq!([35, 36].map(|hot| finer(hot).promote), [2, 3]);
+    }
+
+    #[test]
+    fn a_record_needs_some_samples_and_then_a_smaller_margin() {
+        let records = Margin::OF_RECORDS;
+        let samples = |cold: u16| records.worth_it(cold * SAMPLE) / SAMPLE;
+        assert_eq!([0, 1, 4, 9].map(samples), [4, 4, 7, 13]);
+        let few = |cold: u16| Margin::OF_FEW.worth_it(cold * SAMPLE) / SAMPLE;
+        assert_eq!([0, 1, 4, 9].map(few), [1, 3, 7, 13]);
+        let nodes = |cold: u16| worth_it(cold * SAMPLE, SAMPLE) / SAMPLE;
+        assert_eq!([0, 1, 4, 9].map(nodes), [2, 3, 7, 12]);
     }
 
     #[test]
     fn a_deficit_comes_first() {
         let histogram = HeatHistogram::new([7, 5, 90].into_iter());
         let plan = |heats: &[u16], free| {
-            let plan = histogram.plan(Pages::default(), &candidates(heats), free, SAMPLE);
+            let plan = histogram.plan(Pages::default(), &candidates(heats), free, NODES);
             (plan.demote, plan.coldest, plan.promote)
         };
         assert_eq!(plan(&[], -2), (2, 7, 0));
@@ -233,7 +304,7 @@ mod tests {
         let histogram = HeatHistogram::new([10, 20, 20, 400].into_iter());
         let pages = Pages { count: 3, heat: 20 };
         let plan = |count: usize| {
-            let plan = histogram.plan(pages, &candidates(&vec![300; count]), 0, SAMPLE);
+            let plan = histogram.plan(pages, &candidates(&vec![300; count]), 0, NODES);
             assert_eq!(plan.demote + plan.pages, plan.promote);
             (plan.demote, plan.pages)
         };
@@ -241,7 +312,7 @@ mod tests {
             [2, 3, 4, 6, 9].map(plan),
             [(2, 0), (3, 0), (3, 1), (3, 3), (3, 3)]
         );
-        let plan = histogram.plan(pages, &[], -9, SAMPLE);
+        let plan = histogram.plan(pages, &[], -9, NODES);
         assert_eq!((plan.demote, plan.pages), (4, 3), "all there is");
         // A page takes the place of a colder leaf, and never that of a page.
         let page = Candidate {
@@ -249,7 +320,7 @@ mod tests {
             heat: worth_it(20, SAMPLE) - 1,
             from: TierId::SLOW,
         };
-        let plan = histogram.plan(pages, &vec![page; 5], 0, SAMPLE);
+        let plan = histogram.plan(pages, &vec![page; 5], 0, NODES);
         assert_eq!((plan.demote, plan.pages, plan.promote), (1, 0, 1));
     }
 

@@ -13,12 +13,13 @@ use timberline_tier::TierId;
 
 use super::clock::ClockSweep;
 use super::compaction::Compaction;
-use super::exchange::{Pages, Plan, worth_it};
+use super::exchange::{Margin, Pages, Plan};
 use super::mover::BATCH;
+use super::search::Search;
 use super::victims::{Found, TableSweep, Victim, VictimSelection};
-use super::{Candidate, HeatIn, Promotable, SAMPLE, Timberline};
+use super::{Candidate, HeatIn, Promotable, Timberline};
 use crate::boundary::{self, demote_idle};
-use crate::{KeyBytes, Move, NodeKey, Placed};
+use crate::{Fill, KeyBytes, Move, NodeKey, Placed};
 
 pub struct FasterTier {
     policy: Arc<Timberline>,
@@ -27,6 +28,7 @@ pub struct FasterTier {
     /// Memory of the tier is free, but in slots of other sizes.
     pub stranded: bool,
     compaction: Compaction,
+    search: Search,
 }
 
 /// The leaves that one boundary leaves to the next slower one.
@@ -51,12 +53,24 @@ impl FasterTier {
             victims,
             stranded: false,
             compaction: Compaction::of(tier),
+            search: Search::default(),
         }
+    }
+
+    /// Bytes that come free with a leaf of the tier, which holds `fill`: its own and its part of
+    /// the inner nodes.
+    pub fn bytes_of_leaf(&self, tree: &dyn Placed, fill: Fill) -> usize {
+        let leaves = self.victims.leaves(tree);
+        self.policy
+            .scale
+            .bytes_of_leaf(tree.node_bytes(), fill.used, leaves)
     }
 
     /// A round of compaction. Returns whether it goes on.
     pub fn compact(&mut self, tree: &dyn Placed, now: Duration) -> bool {
-        self.compaction.step(tree, self.stranded, now);
+        // Nodes below a broken path would keep their chunks.
+        let is_worth_it = self.stranded && !self.search.is_active();
+        self.compaction.step(tree, is_worth_it, now);
         self.compaction.is_active()
     }
 
@@ -79,15 +93,18 @@ impl FasterTier {
             false => free,
         };
 
-        let sample = policy.sampling().finest();
+        let margin = Margin {
+            sample: policy.sampling().finest(),
+            ..policy.scale.margin
+        };
         let histogram = self.victims.histogram(tree);
         let leaves = histogram.total();
-        let plan = histogram.plan(Pages::default(), &rest.candidates, free, sample);
+        let plan = histogram.plan(Pages::default(), &rest.candidates, free, margin);
         let then_coldest = histogram.nth_coldest(1 + plan.demote + leaves / 100);
         let room = free + plan.demote as isize - plan.promote as isize;
         let floor = match room > 0 || plan.demote == leaves {
-            true => sample,
-            false => worth_it(then_coldest, sample),
+            true => margin.sample,
+            false => margin.worth_it(then_coldest),
         };
         let floor = floor.min(rest.floor);
         let boundary = &policy.boundaries[tier.index()];
@@ -146,12 +163,13 @@ impl FasterTier {
     ) {
         let policy = self.policy.clone();
         let broken = &policy.boundaries[self.tier.index()].broken;
+        self.search.step(broken, self.tier, tree);
         boundary::mend(broken, self.tier, tree, || {
             let relief = policy.scale.relief(tree.node_bytes()) as isize;
             let plan = self
                 .victims
                 .histogram(tree)
-                .plan(pages, &[], -relief, SAMPLE);
+                .plan(pages, &[], -relief, policy.scale.margin);
             drop_pages(plan.pages);
             let victims = self.victims.victims(tree, &plan);
             self.demote_all(tree, &victims);
@@ -218,7 +236,7 @@ impl FasterTier {
 mod tests {
     use super::*;
     use crate::fake::{Clockwork, FakeTree};
-    use crate::timberline::TimberlineConfig;
+    use crate::timberline::{SAMPLE, TimberlineConfig};
     use crate::workers::lock;
     use crate::{Access, Fence, LeafRef, Placement, Relocate, Walk};
     use std::sync::atomic::AtomicU16;

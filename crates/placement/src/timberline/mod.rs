@@ -34,6 +34,7 @@ mod mover;
 mod pace;
 mod sampling;
 mod scale;
+mod search;
 mod victims;
 
 use std::sync::atomic::{

@@ -14,7 +14,7 @@ use timberline_tier::TierId;
 
 use super::copies::Copies;
 use super::estimates::Estimates;
-use super::exchange::{Pages, Plan, worth_it};
+use super::exchange::{Pages, Plan};
 use super::faster::{FasterTier, Rest};
 use super::pace::{BRISK, Pace};
 use super::victims::Victim;
@@ -82,7 +82,7 @@ impl Mover {
         let policy = self.policy.clone();
         let mut candidates = self.candidates();
         let fill = tree.fill(TierId::FAST);
-        let slot_bytes = tree.node_bytes();
+        let slot_bytes = self.fast.bytes_of_leaf(tree, fill);
         let slots = fill.limit / slot_bytes;
         let kept = policy
             .scale
@@ -98,7 +98,8 @@ impl Mover {
         let pages = self.pages(tree);
         let histogram = self.fast.victims.histogram(tree);
         let fast_leaves = histogram.total();
-        let among_coldest = worth_it(histogram.nth_coldest(1 + fast_leaves / 100), SAMPLE);
+        let margin = policy.scale.margin;
+        let among_coldest = margin.worth_it(histogram.nth_coldest(1 + fast_leaves / 100));
         let (more, heat) = self
             .copies
             .candidates(useful_pages(tree), among_coldest, now);
@@ -110,7 +111,7 @@ impl Mover {
             let by_heat = two.heat.cmp(&one.heat);
             by_heat.then_with(|| one.what.cmp(&two.what))
         });
-        let plan = histogram.plan(pages, &candidates, free, SAMPLE);
+        let plan = histogram.plan(pages, &candidates, free, margin);
         // The next candidate must beat the coldest hundredth of the fast leaves after this plan.
         let mut then_coldest = histogram.nth_coldest(1 + plan.demote + fast_leaves / 100);
         if pages.count > plan.pages {
@@ -123,7 +124,7 @@ impl Mover {
         let floor = match room > 0 || plan.demote == fast_leaves {
             // Without a fast leaf to beat, every sampled leaf is a candidate.
             true => SAMPLE,
-            false => worth_it(then_coldest, SAMPLE),
+            false => margin.worth_it(then_coldest),
         };
         let mut rest = Rest {
             coming: plan.demote as isize - from_second(&candidates[..plan.promote]),
@@ -163,7 +164,9 @@ impl Mover {
                 ..estimates
             };
         }
-        let leaves = policy.scale.leaves_in(room.max(0) as usize);
+        // A new leaf is fast only below a fast node, so it needs room for little more than itself.
+        let room = room.max(0) as usize * slot_bytes / tree.node_bytes();
+        let leaves = policy.scale.leaves_in(room);
         policy.boundaries[0].allowance.renew(leaves as i64);
         promoted
     }

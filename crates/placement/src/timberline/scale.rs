@@ -5,9 +5,20 @@
 //! node takes up to 40 slots, inner nodes take half of the tree, and there are millions of leaves.
 
 use super::HeatIn;
+use super::exchange::Margin;
 
 /// Room for some of the largest inner nodes of a tree with a leaf for each record, bytes.
 const SOME_INNER: usize = 8 << 10;
+
+/// Leaves of so many bytes hold more than a record or two.
+const FEW: usize = 128;
+
+/// Leaves of so many bytes hold dozens of records.
+const LARGE: usize = 1024;
+
+/// A leaf counts as at most this many nodes, its path included: more is a sign that few of the
+/// leaves are known yet.
+const MOST_PATH: usize = 64;
 
 #[derive(Clone, Debug)]
 pub struct Scale {
@@ -25,6 +36,8 @@ pub struct Scale {
     /// A batch ends after this many promotions that found fast memory full. With nodes of one size
     /// no other will fit; otherwise a leaf may fit where a path did not.
     pub patience: usize,
+    /// Of an exchange.
+    pub margin: Margin,
 }
 
 impl HeatIn {
@@ -46,14 +59,31 @@ impl Scale {
                 denser: 1,
                 thinning: 2,
                 patience: 1,
+                margin: Margin::OF_NODES,
             },
-            HeatIn::Leaf { .. } => Scale {
+            HeatIn::Leaf { leaf_bytes } => Scale {
                 records: true,
                 candidates: 16_384,
                 denser: 4,
-                thinning: 4,
+                thinning: if leaf_bytes < LARGE { 12 } else { 4 },
                 patience: 64,
+                margin: match leaf_bytes {
+                    ..FEW => Margin::OF_RECORDS,
+                    FEW..LARGE => Margin::OF_FEW,
+                    LARGE.. => Margin::OF_NODES,
+                },
             },
+        }
+    }
+
+    /// The memory that comes free with a leaf of a tier, bytes, where a node takes `node_bytes` on
+    /// average and the tier's `leaves` leaves hold `used` bytes with the inner nodes above them.
+    /// Where leaves are records and only the hot ones are fast, there is hardly an inner node with
+    /// two of them: a leaf of 24 bytes comes and goes with some hundreds.
+    pub fn bytes_of_leaf(&self, node_bytes: usize, used: usize, leaves: usize) -> usize {
+        match self.records {
+            true => (used / leaves.max(1)).clamp(node_bytes, MOST_PATH * node_bytes),
+            false => node_bytes,
         }
     }
 
@@ -112,6 +142,16 @@ mod tests {
         let kept_records = [16, 10_000, 1_000_000].map(|it| kept(&records, it, 24));
         assert_eq!(kept_records, [4, SOME_INNER / 24, 5000]);
         assert_eq!((nodes.slack(8), records.slack(8)), (0, 4));
+    }
+
+    #[test]
+    fn a_record_comes_and_goes_with_its_path() {
+        let nodes = Scale::of(HeatIn::Table { node_bytes: 1024 });
+        let records = Scale::of(HeatIn::Leaf { leaf_bytes: 24 });
+        assert_eq!(nodes.bytes_of_leaf(1024, 500_000, 100), 1024);
+        assert_eq!(records.bytes_of_leaf(40, 500_000, 1000), 500);
+        assert_eq!(records.bytes_of_leaf(40, 500_000, 20_000), 40);
+        assert_eq!(records.bytes_of_leaf(40, 500_000, 0), 64 * 40, "none known");
     }
 
     #[test]
