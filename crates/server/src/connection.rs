@@ -271,8 +271,8 @@ impl Connection<'_> {
         Ok(())
     }
 
-    /// Executes the first of the commands that are there, as long as none has to wait, with all that
-    /// they look at fetched at the same time. Returns how many.
+    /// Executes the first of the commands that are there, as long as none has to wait, with all
+    /// that they look at fetched at the same time. Returns how many.
     fn execute_now(&mut self, ahead: &Ahead, now: i64) -> usize {
         let is_usual = self.session.replies == Replies::On && !self.session.is_subscribed();
         if ahead.len() < 2 || !is_usual {

@@ -176,8 +176,8 @@ impl Log {
             .cloned()
     }
 
-    /// As [`count`](Self::count), where the new record is in this segment: then probably the old one
-    /// is, too.
+    /// As [`count`](Self::count), where the new record is in this segment: then probably the old
+    /// one is, too.
     pub fn count_in(&self, segment: &Segment, old: Option<Location>, new: Option<Location>) {
         let elsewhere = |it: &Location| it.segment() != segment.id();
         if let Some(new) = new.filter(|it| !elsewhere(it)) {

@@ -195,8 +195,8 @@ impl Segment {
         self.hides.fetch_or(covered.hides, Relaxed);
     }
 
-    /// A record was appended; `hides` as [`Record::hides`](crate::record::Record::hides). One thread
-    /// at a time appends to a segment, so others only read these numbers.
+    /// A record was appended; `hides` as [`Record::hides`](crate::record::Record::hides). One
+    /// thread at a time appends to a segment, so others only read these numbers.
     pub fn add(&self, location: Location, sequence: u64, kind: Kind, hides: bool) {
         let sectors = sectors(location);
         if kind == Kind::Delete {

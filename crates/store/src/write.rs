@@ -331,7 +331,8 @@ impl Inner {
     /// Makes places in the index for keys that are not there, as that can fail: afterwards nothing
     /// can but the log. Returns these keys; `None` if one is not there that is to be replaced. The
     /// first record needs no place in advance: where the index does not take its key, nothing has
-    /// happened yet. `spots` gets the places in the index of several keys, as long as those are held.
+    /// happened yet. `spots` gets the places in the index of several keys, as long as those are
+    /// held.
     fn reserve<'a, 'h>(
         &'h self,
         entries: &[NewRecord<'a>],

@@ -145,8 +145,8 @@ impl Parser {
         Ok(Some(count))
     }
 
-    /// Takes arguments as long as each is all there, with a short length: almost all are. The others
-    /// are for [`argument`](Self::argument).
+    /// Takes arguments as long as each is all there, with a short length: almost all are. The
+    /// others are for [`argument`](Self::argument).
     fn whole_arguments(&mut self, input: &[u8], limits: Limits) {
         if self.bulk.is_some() {
             return;

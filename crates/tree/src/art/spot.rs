@@ -30,7 +30,8 @@ impl<K: Key + ?Sized, M: Memory, R: Reach> Map<Tree<M, R>, K, u64> {
     }
 
     /// As [`get_many`](Self::get_many), with the place of each record, for
-    /// [`get_at`](Self::get_at) and [`update_at`](Self::update_at); a record that shares a node with others has none.
+    /// [`get_at`](Self::get_at) and [`update_at`](Self::update_at); a record that shares a
+    /// node with others has none.
     ///
     /// ```
     /// use timberline_tree::Art;
