@@ -3,10 +3,10 @@
 
 use std::ops::Range;
 
-use smallvec::SmallVec;
+use timberline_store::Places;
 
 use crate::command::{Command, Flags, find};
-use crate::keyspace::{Hint, Hints, Keyspace, Place};
+use crate::keyspace::{Hints, Keyspace, Place};
 use crate::resp::{Args, Broken, Limits, Parser};
 
 /// Commands that are parsed at a time.
@@ -20,8 +20,6 @@ pub(crate) struct Ahead {
     ranges: Vec<Range<usize>>,
     /// The arguments of inline commands.
     words: Vec<u8>,
-    /// Where the commands' strings were found, if they were looked for.
-    hints: Hints,
 }
 
 struct Parsed {
@@ -30,6 +28,13 @@ struct Parsed {
     /// Where its arguments' bytes begin, in the input or in `words`.
     start: usize,
     args: Range<usize>,
+}
+
+impl Parsed {
+    fn args<'a>(&self, ranges: &'a [Range<usize>], words: &'a [u8], input: &'a [u8]) -> Args<'a> {
+        let bytes = if self.is_inline { words } else { input };
+        Args::new(&bytes[self.start..], &ranges[self.args.clone()])
+    }
 }
 
 impl Ahead {
@@ -45,6 +50,8 @@ impl Ahead {
         one: bool,
     ) -> (usize, Option<Broken>) {
         self.clear();
+        // Most commands are the same as the one before.
+        let (mut last, mut command) = (&input[..0], None);
         while self.commands.len() < if one { 1 } else { MOST } {
             let rest = &input[start..];
             let taken = match parser.next(rest, limits) {
@@ -54,11 +61,18 @@ impl Ahead {
             };
             let args = parser.args(rest);
             if let Some(name) = args.get(0) {
+                if name != last {
+                    command = find(name);
+                }
                 let first = self.ranges.len();
                 self.ranges.extend_from_slice(args.ranges());
                 let words = parser.words();
+                last = match words {
+                    Some(_) => &[],
+                    None => &rest[args.ranges()[0].clone()],
+                };
                 self.commands.push(Parsed {
-                    command: find(name),
+                    command,
                     is_inline: words.is_some(),
                     start: words.map_or(start, |_| self.words.len()),
                     args: first..self.ranges.len(),
@@ -75,25 +89,33 @@ impl Ahead {
         self.commands.is_empty()
     }
 
-    /// The commands, with the input that they were parsed from, and where their strings were found.
-    /// One without a name that is known has no row of the table.
-    pub fn commands<'a>(
-        &'a self,
-        input: &'a [u8],
-    ) -> impl Iterator<Item = (Option<&'static Command>, Args<'a>, Option<Hint>)> {
-        self.commands.iter().enumerate().map(move |(index, it)| {
-            let bytes = if it.is_inline { &self.words } else { input };
-            let args = Args::new(&bytes[it.start..], &self.ranges[it.args.clone()]);
-            (it.command, args, self.hints.get(index).copied().flatten())
-        })
+    /// How many commands are here.
+    pub fn len(&self) -> usize {
+        self.commands.len()
     }
 
-    /// Has the keyspace prepare for the first key of each command, if there are several.
-    pub fn prepare(&mut self, input: &[u8], keyspace: &Keyspace) {
-        if self.commands.len() < 2 {
-            return;
-        }
-        let places = self.commands(input).map(|(command, args, _)| {
+    /// A command that is here, with the input that they were parsed from. One without a name that
+    /// is known has no row of the table.
+    pub fn command<'a>(
+        &'a self,
+        index: usize,
+        input: &'a [u8],
+    ) -> (Option<&'static Command>, Args<'a>) {
+        let parsed = &self.commands[index];
+        let args = parsed.args(&self.ranges, &self.words, input);
+        (parsed.command, args)
+    }
+
+    /// Has the keyspace prepare for the first key of each command.
+    pub fn prepare<'h>(
+        &self,
+        input: &[u8],
+        keyspace: &'h Keyspace,
+        held: &'h Places<'_>,
+        hints: &mut Hints<'h>,
+    ) {
+        let places = (0..self.len()).map(|index| {
+            let (command, args) = self.command(index, input);
             let key = command.and_then(|it| args.get(it.keys.first()?));
             let (Some(command), Some(key)) = (command, key) else {
                 return Place::None;
@@ -109,8 +131,7 @@ impl Ahead {
             };
             member.map_or(Place::None, |member| Place::Element(key, member))
         });
-        let hints = keyspace.prepare(&places.collect::<SmallVec<[_; MOST]>>());
-        self.hints = hints;
+        keyspace.prepare(held, places, hints);
     }
 
     /// Bytes of memory that it holds.
@@ -125,6 +146,5 @@ impl Ahead {
         self.commands.clear();
         self.ranges.clear();
         self.words.clear();
-        self.hints.clear();
     }
 }

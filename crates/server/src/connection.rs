@@ -15,6 +15,7 @@ use crate::ahead::Ahead;
 use crate::blocked;
 use crate::client::Client;
 use crate::command::{Command, dispatch, dispatch_now, end_watches, leave};
+use crate::keyspace::Hints;
 use crate::options::Durability;
 use crate::resp::{Args, Limits, Parser, Writer};
 use crate::session::{Replies, Session};
@@ -202,16 +203,25 @@ impl Connection<'_> {
             if ahead.is_empty() && start == before {
                 break;
             }
-            ahead.prepare(&self.input, &self.shared.keyspace);
-            for (found, args, hint) in ahead.commands(&self.input) {
-                last = found;
+            let mut done = self.execute_now(ahead, now);
+            while done < ahead.len() || self.out.bytes.len() >= ENOUGH {
+                if self.out.bytes.len() >= ENOUGH {
+                    self.flush().await?;
+                    now = millis_since_1970();
+                    self.session.clock = None;
+                    if self.session.client.is_killed() {
+                        return Err(io::ErrorKind::ConnectionAborted.into());
+                    }
+                    continue;
+                }
+                let (found, args) = ahead.command(done, &self.input);
                 let mut from = self.out.bytes.len();
                 if self.session.is_subscribed() {
                     // Messages that came before this command are seen before its reply.
                     self.out.bytes.extend(self.session.client.take_messages());
                 }
                 let (session, out) = (&mut self.session, &mut self.out);
-                if !dispatch_now(self.shared, session, found, args, out, now, hint) {
+                if !dispatch_now(self.shared, session, found, args, out, now, None) {
                     dispatch(self.shared, session, found, args, out, now).await;
                 }
                 if session.blocked.is_some() {
@@ -232,24 +242,14 @@ impl Connection<'_> {
                         Replies::Off
                     }
                 };
-                if self.out.bytes.len() >= ENOUGH {
-                    flush(
-                        self.shared,
-                        &mut self.session,
-                        &mut self.stream,
-                        &mut self.out,
-                    )
-                    .await?;
-                    now = millis_since_1970();
-                    self.session.clock = None;
-                    if self.session.client.is_killed() {
-                        return Err(io::ErrorKind::ConnectionAborted.into());
-                    }
-                }
+                done += 1;
                 if self.session.quits {
                     broken = None;
                     break;
                 }
+            }
+            if let Some(at) = done.checked_sub(1) {
+                last = ahead.command(at, &self.input).0;
             }
         }
         if let Some(reason) = &broken {
@@ -269,6 +269,37 @@ impl Connection<'_> {
             self.input.drain(..start);
         }
         Ok(())
+    }
+
+    /// Executes the first of the commands that are there, as long as none has to wait, with all
+    /// that they look at fetched at the same time. Returns how many.
+    fn execute_now(&mut self, ahead: &Ahead, now: i64) -> usize {
+        let is_usual = self.session.replies == Replies::On && !self.session.is_subscribed();
+        if ahead.len() < 2 || !is_usual {
+            return 0;
+        }
+        let keyspace = &self.shared.keyspace;
+        let places = keyspace.store().places();
+        let mut hints = Hints::default();
+        ahead.prepare(&self.input, keyspace, &places, &mut hints);
+        for index in 0..ahead.len() {
+            let (found, args) = ahead.command(index, &self.input);
+            let (session, out) = (&mut self.session, &mut self.out);
+            if out.bytes.len() >= ENOUGH
+                || !dispatch_now(
+                    self.shared,
+                    session,
+                    found,
+                    args,
+                    out,
+                    now,
+                    hints.get(index),
+                )
+            {
+                return index;
+            }
+        }
+        ahead.len()
     }
 
     /// Sends the replies, once what they promise is on the disk.

@@ -27,14 +27,6 @@ impl Batch {
         Batch::default()
     }
 
-    /// An empty batch with memory for so many writes, of so many bytes of keys and values.
-    pub fn with_capacity(bytes: usize, writes: usize) -> Batch {
-        Batch {
-            bytes: SmallVec::with_capacity(bytes),
-            writes: SmallVec::with_capacity(writes),
-        }
-    }
-
     /// Adds a put.
     pub fn put(&mut self, key: &[u8], value: &[u8]) {
         self.put_expiring(key, value, Expiry::Never);

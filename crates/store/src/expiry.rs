@@ -221,7 +221,7 @@ impl Inner {
                     let mut state = self.log.lock();
                     self.moments.note(&*self.index, &self.log, &key);
                     let word = self.index.remove(&key);
-                    self.changed(&key, word, None);
+                    self.changed(&key, word, None, None);
                     state.expired += 1;
                 }
                 self.settle(&key, at);

@@ -95,15 +95,20 @@ impl Head {
 
     /// Appends a record, for which there is space and memory.
     pub fn append(&mut self, record: &Record) -> Location {
-        let (location, at, bytes) = (self.place_of(record), self.tail.len(), record.bytes());
-        self.tail.resize(at + bytes, 0);
-        record.encode(&mut self.tail[at..]);
+        let location = self.place_of(record);
+        self.append_at(location, record);
+        location
+    }
+
+    /// The same, where it is known where it will lie.
+    pub fn append_at(&mut self, location: Location, record: &Record) {
+        debug_assert_eq!(location, self.place_of(record));
+        record.append_to(&mut self.tail);
         self.sequence = self.sequence.max(record.sequence);
         if record.kind != Kind::Seal {
             self.segment
                 .add(location, record.sequence, record.kind, record.hides());
         }
-        location
     }
 
     /// The bytes from a record on; `None` if it is in the file.

@@ -10,6 +10,7 @@ use std::sync::Arc;
 
 use timberline_tier::Memory;
 use timberline_tree::Art;
+use timberline_tree::art::{Held, Spot};
 
 use crate::Error;
 
@@ -18,6 +19,9 @@ type Lookup<'a> = Pin<Box<dyn Future<Output = Option<u64>> + Send + 'a>>;
 
 /// Keys with their words, in order.
 pub(crate) type Entries = Box<dyn DoubleEndedIterator<Item = (Vec<u8>, u64)> + Send>;
+
+/// A key's word, and where in the index it is, if it has a place of its own; or that there is none.
+pub(crate) type Found<'h> = Option<(u64, Option<Spot<'h>>)>;
 
 /// The index's map, in whatever memory it is.
 pub(crate) trait Index: Send + Sync {
@@ -28,6 +32,20 @@ pub(crate) trait Index: Send + Sync {
 
     /// The words of many keys. Their paths are read at the same time.
     fn get_many(&self, keys: &[&[u8]], words: &mut [Option<u64>]);
+
+    /// Keeps what [`find_many`](Self::find_many) finds.
+    fn hold(&self) -> Held<'_>;
+
+    /// As [`get_many`](Self::get_many), with the places in the index, as far as keys have some of
+    /// their own.
+    fn find_many<'h>(&'h self, held: &'h Held<'_>, keys: &[&[u8]], found: &mut [Found<'h>]);
+
+    /// The word of a key that was found there; `None` if it is not there any more.
+    fn get_at(&self, spot: Spot<'_>, key: &[u8]) -> Option<u64>;
+
+    /// Replaces the word of a key that was found there. The previous one; `None` if it is not there
+    /// any more.
+    fn update_at(&self, spot: Spot<'_>, key: &[u8], word: u64) -> Option<u64>;
 
     /// Inserts or replaces. The previous word; fails only if there was none.
     fn insert(&self, key: &[u8], word: u64) -> Result<Option<u64>, Error>;
@@ -71,6 +89,22 @@ impl<M: Memory> Index for Art<[u8], u64, M> {
 
     fn get_many(&self, keys: &[&[u8]], words: &mut [Option<u64>]) {
         Art::get_many(self, keys, words);
+    }
+
+    fn hold(&self) -> Held<'_> {
+        Art::hold(self)
+    }
+
+    fn find_many<'h>(&'h self, held: &'h Held<'_>, keys: &[&[u8]], found: &mut [Found<'h>]) {
+        Art::find_many(self, held, keys, found);
+    }
+
+    fn get_at(&self, spot: Spot<'_>, key: &[u8]) -> Option<u64> {
+        Art::get_at(self, spot, key)
+    }
+
+    fn update_at(&self, spot: Spot<'_>, key: &[u8], word: u64) -> Option<u64> {
+        Art::update_at(self, spot, key, word)
     }
 
     fn insert(&self, key: &[u8], word: u64) -> Result<Option<u64>, Error> {

@@ -5,12 +5,14 @@ use std::io;
 use std::sync::{Arc, Mutex, MutexGuard, RwLock};
 use std::task::{Context, Poll, Waker};
 
+use timberline_tree::art::Spot;
+
 use crate::head::{Head, Heat, UNFLUSHED};
 use crate::location::{Location, SegmentId};
 use crate::pieces::Value;
 use crate::record::{Kind, NEVER, Record, bytes_of};
 use crate::segment::Segment;
-use crate::{Error, Options};
+use crate::{Error, KeyPlace, Options};
 
 /// Segments that only deletes and cleaning may take, so that both go on when the store is full.
 const RESERVE: usize = 2;
@@ -92,6 +94,8 @@ pub(crate) struct NewRecord<'a> {
     pub value: &'a [u8],
     /// The value in pieces that the key is to have; then `value` says where it is.
     pub large: Option<&'a Arc<Value>>,
+    /// Where the key was found in the index, if it was.
+    pub spot: Option<Spot<'a>>,
 }
 
 impl<'a> NewRecord<'a> {
@@ -103,7 +107,14 @@ impl<'a> NewRecord<'a> {
             key,
             value,
             large: None,
+            spot: None,
         }
+    }
+
+    /// The same of a key that was found in the index there, if it was.
+    pub fn at(self, place: Option<KeyPlace<'a>>) -> NewRecord<'a> {
+        let spot = place.map(|it| it.0);
+        NewRecord { spot, ..self }
     }
 
     /// A put of a value in pieces; `about` is its [`Descriptor`](crate::pieces::Descriptor).
@@ -165,6 +176,22 @@ impl Log {
             .cloned()
     }
 
+    /// As [`count`](Self::count), where the new record is in this segment: then probably the old
+    /// one is, too.
+    pub fn count_in(&self, segment: &Segment, old: Option<Location>, new: Option<Location>) {
+        let elsewhere = |it: &Location| it.segment() != segment.id();
+        if let Some(new) = new.filter(|it| !elsewhere(it)) {
+            segment.revive(new);
+        }
+        if let Some(old) = old.filter(|it| !elsewhere(it)) {
+            segment.kill(old);
+        }
+        let (old, new) = (old.filter(elsewhere), new.filter(elsewhere));
+        if old.is_some() || new.is_some() {
+            self.count(old, new);
+        }
+    }
+
     /// The index knows the record at `new` now, and the one at `old` no more.
     pub fn count(&self, old: Option<Location>, new: Option<Location>) {
         let segments = self.segments.read().unwrap_or_else(|it| it.into_inner());
@@ -204,13 +231,13 @@ impl Log {
     }
 
     /// Appends new records as one batch, if it is possible at once. For each, `fresh` says whether
-    /// it is, and then `placed` learns where it will lie, and its number. It may refuse the first
-    /// record, or fail at it, and nothing is appended then.
+    /// it is, and then `placed` learns where it will lie, in which segment, and its number. It may
+    /// refuse the first record, or fail at it, and nothing is appended then.
     pub fn append<'a>(
         &self,
         entries: &[NewRecord<'a>],
         fresh: impl Fn(&NewRecord) -> bool,
-        mut placed: impl FnMut(&NewRecord<'a>, Location, u64) -> Result<bool, Error>,
+        mut placed: impl FnMut(&NewRecord<'a>, (Location, &Segment), u64) -> Result<bool, Error>,
     ) -> Result<Appended<u64>, Error> {
         let bytes = entries.iter().map(NewRecord::bytes).sum();
         let deletes = entries.iter().all(|it| it.kind == Kind::Delete);
@@ -229,11 +256,12 @@ impl Log {
                 value: entry.value,
                 goes_on: index + 1 < entries.len(),
             };
-            if !placed(entry, state.hot.place_of(&record), record.sequence)? {
+            let location = state.hot.place_of(&record);
+            if !placed(entry, (location, &state.hot.segment), record.sequence)? {
                 return Ok(Appended::Refused);
             }
             state.sequence = record.sequence;
-            state.hot.append(&record);
+            state.hot.append_at(location, &record);
         }
         let sequence = state.sequence;
         if state.hot.is_due() {

@@ -105,33 +105,37 @@ impl<'a> Record<'a> {
         self.kind == Kind::Delete || self.expires() && !self.fresh
     }
 
-    /// Writes it to bytes of that length.
-    pub fn encode(&self, to: &mut [u8]) {
-        debug_assert!(to.len() == self.bytes() && self.sequence < 1 << 56);
-        to[4..8].copy_from_slice(&(self.value.len() as u32).to_le_bytes());
-        let sequence = self.sequence | (self.kind as u64) << 56;
-        to[8..16].copy_from_slice(&sequence.to_le_bytes());
-        to[16..18].copy_from_slice(&(self.key.len() as u16).to_le_bytes());
-        to[18..HEADER].fill(0);
-        let mut key_at = HEADER;
+    /// Appends it to bytes, in which it begins at a multiple of [`GRAIN`].
+    pub fn append_to(&self, to: &mut Vec<u8>) {
+        debug_assert!(self.sequence < 1 << 56);
+        let (start, bytes) = (to.len(), self.bytes());
+        to.reserve(bytes);
+        let mut flags = 0;
         if self.goes_on {
-            to[18] |= GOES_ON;
+            flags |= GOES_ON;
         }
         if self.large {
-            to[18] |= LARGE;
+            flags |= LARGE;
         }
         if self.expires() {
-            to[18] |= EXPIRES | if self.fresh { FRESH } else { 0 };
-            key_at += 8;
-            to[HEADER..key_at].copy_from_slice(&self.expires.to_le_bytes());
+            flags |= EXPIRES | if self.fresh { FRESH } else { 0 };
         }
-        let (key, rest) = to[key_at..].split_at_mut(self.key.len());
-        key.copy_from_slice(self.key);
-        let (value, padding) = rest.split_at_mut(self.value.len());
-        value.copy_from_slice(self.value);
-        padding.fill(0);
-        let checksum = crc32c::crc32c(&to[4..]);
-        to[..4].copy_from_slice(&checksum.to_le_bytes());
+        let sequence = self.sequence | (self.kind as u64) << 56;
+        let mut header = [0; HEADER];
+        header[4..8].copy_from_slice(&(self.value.len() as u32).to_le_bytes());
+        header[8..16].copy_from_slice(&sequence.to_le_bytes());
+        header[16..18].copy_from_slice(&(self.key.len() as u16).to_le_bytes());
+        header[18] = flags;
+        to.extend_from_slice(&header);
+        if self.expires() {
+            to.extend_from_slice(&self.expires.to_le_bytes());
+        }
+        to.extend_from_slice(self.key);
+        to.extend_from_slice(self.value);
+        let padding = start + bytes - to.len();
+        to.extend_from_slice(&[0; GRAIN as usize - 1][..padding]);
+        let checksum = crc32c::crc32c(&to[start + 4..]);
+        to[start..start + 4].copy_from_slice(&checksum.to_le_bytes());
     }
 
     /// The record at the start of these bytes; `None` if there is none, or a damaged one.
@@ -145,6 +149,7 @@ impl<'a> Record<'a> {
     }
 
     /// The same where the checksum was found to be right before.
+    #[inline]
     pub fn decode_checked(bytes: &'a [u8]) -> Option<Record<'a>> {
         let (record, rest) = Self::split_value(bytes)?;
         let value = rest.get(..u32_at(bytes, 4) as usize)?;
@@ -159,6 +164,7 @@ impl<'a> Record<'a> {
     }
 
     /// A record without its value, and what is behind its key.
+    #[inline]
     fn split_value(bytes: &'a [u8]) -> Option<(Record<'a>, &'a [u8])> {
         let key = key_len(bytes);
         let word = u64_at(bytes, 8)?;
@@ -222,9 +228,10 @@ mod tests {
     use super::*;
 
     fn encoded(record: &Record) -> Vec<u8> {
-        let mut bytes = vec![0xaa; record.bytes()];
-        record.encode(&mut bytes);
-        bytes
+        let mut bytes = vec![0xaa; 8];
+        record.append_to(&mut bytes);
+        assert_eq!(bytes.len(), 8 + record.bytes());
+        bytes.split_off(8)
     }
 
     #[test]

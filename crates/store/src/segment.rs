@@ -195,13 +195,19 @@ impl Segment {
         self.hides.fetch_or(covered.hides, Relaxed);
     }
 
-    /// A record was appended; `hides` as [`Record::hides`](crate::record::Record::hides).
+    /// A record was appended; `hides` as [`Record::hides`](crate::record::Record::hides). One
+    /// thread at a time appends to a segment, so others only read these numbers.
     pub fn add(&self, location: Location, sequence: u64, kind: Kind, hides: bool) {
+        let sectors = sectors(location);
         if kind == Kind::Delete {
-            self.deletes.fetch_add(sectors(location), Relaxed);
+            self.deletes
+                .store(self.deletes.load(Relaxed) + sectors, Relaxed);
         }
-        self.total.fetch_add(sectors(location), Relaxed);
-        self.newest.fetch_max(sequence, Relaxed);
+        self.total
+            .store(self.total.load(Relaxed) + sectors, Relaxed);
+        if self.newest.load(Relaxed) < sequence {
+            self.newest.store(sequence, Relaxed);
+        }
         if hides {
             self.hides.store(true, Relaxed);
         }

@@ -7,11 +7,12 @@ use std::task::Poll;
 
 use smallvec::SmallVec;
 use timberline_io::{Disk, Lock};
+use timberline_tree::art::{Held, Spot};
 
 use crate::cache::Cache;
 use crate::deadlines::Deadlines;
 use crate::first_bytes::FirstBytes;
-use crate::index::Index;
+use crate::index::{Found, Index};
 use crate::location::Location;
 use crate::log::{Log, NewRecord};
 use crate::pieces::Table;
@@ -63,9 +64,59 @@ pub(crate) struct Inner {
     _lock: Lock,
 }
 
-/// Where a record lies, for [`Store::get_now_from`].
+/// Where a key is in the index: for those who will look at it, or change it, without a search.
 #[derive(Clone, Copy, Debug)]
-pub struct RecordPlace(Location);
+pub struct KeyPlace<'h>(pub(crate) Spot<'h>);
+
+/// A write that takes effect together with others, and borrows what it writes.
+#[derive(Clone, Copy, Debug)]
+pub struct Change<'a> {
+    key: &'a [u8],
+    /// A delete has none.
+    value: Option<&'a [u8]>,
+    place: Option<KeyPlace<'a>>,
+}
+
+impl<'a> Change<'a> {
+    /// A put of a value that does not expire.
+    pub fn put(key: &'a [u8], value: &'a [u8]) -> Change<'a> {
+        Change {
+            key,
+            value: Some(value),
+            place: None,
+        }
+    }
+
+    /// A delete.
+    pub fn delete(key: &'a [u8]) -> Change<'a> {
+        Change {
+            key,
+            value: None,
+            place: None,
+        }
+    }
+
+    /// The same of a key that may have been found somewhere.
+    pub fn at(self, place: Option<KeyPlace<'a>>) -> Change<'a> {
+        Change { place, ..self }
+    }
+
+    fn record(&self, replaces: bool) -> NewRecord<'a> {
+        let record = match self.value {
+            Some(value) => NewRecord::put(self.key, value, NEVER),
+            None => NewRecord::delete(self.key),
+        };
+        NewRecord {
+            replaces,
+            ..record.at(self.place)
+        }
+    }
+}
+
+/// Keeps the places that [`Store::prepare`] finds, on its thread. The store frees no memory of its
+/// index meanwhile, so it has to be brief.
+#[must_use = "places are lost with it"]
+pub struct Places<'s>(Held<'s>);
 
 /// In the index, a key whose first record is about to be appended. No record lies there.
 pub(crate) const PENDING: u64 = 0;
@@ -196,47 +247,54 @@ impl Store {
         self.inner.find_now(key, read)
     }
 
+    /// Keeps the places of records that are found from now on.
+    pub fn places(&self) -> Places<'_> {
+        Places(self.inner.index.hold())
+    }
+
     /// Has the processor bring what is in memory of these keys near, for all at the same time. So
     /// the operations on them that follow do not wait one by one. `is_read` says of a key, by its
     /// place in `keys`, whether its value is to be near, too: who sets it does not look at it.
-    /// Returns where each key's record lies, as far as that is known so.
-    pub fn prepare(
-        &self,
+    /// Returns where each key that has a value is, as far as that is known so.
+    pub fn prepare<'h>(
+        &'h self,
+        places: &'h Places<'_>,
         keys: &[&[u8]],
         is_read: impl Fn(usize) -> bool,
-    ) -> SmallVec<[Option<RecordPlace>; 16]> {
+    ) -> SmallVec<[Option<KeyPlace<'h>>; 16]> {
         // In slow memory, others are to go on meanwhile.
         if self.inner.index.is_tiered() {
             return SmallVec::from_elem(None, keys.len());
         }
-        let words = self.inner.words(keys);
-        let places = words.iter().map(|word| {
-            let word = word.filter(|&word| word != PENDING)?;
-            Some(RecordPlace(Location::from_word(word)))
+        let found = self.inner.find_many(&places.0, keys);
+        let wanted = found.iter().enumerate().filter_map(|(index, it)| {
+            let word = it.filter(|it| it.0 != PENDING && is_read(index))?.0;
+            Some(Location::from_word(word))
         });
-        let places: SmallVec<[Option<RecordPlace>; 16]> = places.collect();
-        let wanted = places.iter().enumerate();
-        let wanted = wanted.filter_map(|(index, it)| it.filter(|_| is_read(index)));
         let mut elsewhere = SmallVec::<[Location; 16]>::new();
-        let window = &self.inner.window;
-        window.touch(wanted.map(|it| it.0), |it| elsewhere.push(it));
+        self.inner.window.touch(wanted, |it| elsewhere.push(it));
         if !elsewhere.is_empty() {
             self.inner.cache.touch(&elsewhere);
         }
-        places
+        let places = found.into_iter().map(|it| it?.1.map(KeyPlace));
+        places.collect()
     }
 
-    /// As [`get_now`](Self::get_now) of the record that [`prepare`](Self::prepare) said the key
-    /// has: for callers that know that it still has that one. Never says that there is none.
-    pub fn get_now_from<T>(
+    /// As [`get_now`](Self::get_now) of a key that [`prepare`](Self::prepare) found there. Never
+    /// says that there is no value.
+    pub fn get_now_at<T>(
         &self,
-        place: RecordPlace,
+        place: KeyPlace<'_>,
         key: &[u8],
         read: impl FnOnce(&[u8]) -> T,
     ) -> Poll<T> {
-        match self.inner.find_now_at(place.0, key, read) {
+        let word = self.inner.index.get_at(place.0, key);
+        let Some(word) = word.filter(|&word| word != PENDING) else {
+            return Poll::Pending;
+        };
+        match self.inner.find_now_at(Location::from_word(word), key, read) {
             Poll::Ready(Some(found)) => Poll::Ready(found),
-            // It may have expired: who asks the index will know.
+            // It may have expired, or been moved: who asks the index will know.
             Poll::Ready(None) | Poll::Pending => Poll::Pending,
         }
     }
@@ -256,30 +314,45 @@ impl Store {
 
     /// As [`put`](Self::put) if that need not wait; otherwise does nothing.
     pub fn put_now(&self, key: &[u8], value: &[u8]) -> Poll<Result<(), Error>> {
-        let entry = NewRecord::put(key, value, NEVER);
+        self.put_now_at(key, value, None)
+    }
+
+    /// The same, where [`prepare`](Self::prepare) may have said where the key's record was: then
+    /// the index is not searched for it again, if it still is there.
+    pub fn put_now_at(
+        &self,
+        key: &[u8],
+        value: &[u8],
+        place: Option<KeyPlace<'_>>,
+    ) -> Poll<Result<(), Error>> {
+        let entry = NewRecord::put(key, value, NEVER).at(place);
         self.inner.write_now(&[entry]).map_ok(|_| ())
     }
 
     /// As [`put_now`](Self::put_now) if the key has a value, maybe one that expired and that
     /// maintenance did not remove yet. Says whether it has.
     pub fn replace_now(&self, key: &[u8], value: &[u8]) -> Poll<Result<bool, Error>> {
+        self.replace_now_at(key, value, None)
+    }
+
+    /// The same, as [`put_now_at`](Self::put_now_at).
+    pub fn replace_now_at(
+        &self,
+        key: &[u8],
+        value: &[u8],
+        place: Option<KeyPlace<'_>>,
+    ) -> Poll<Result<bool, Error>> {
         let entry = NewRecord {
             replaces: true,
-            ..NewRecord::put(key, value, NEVER)
+            ..NewRecord::put(key, value, NEVER).at(place)
         };
         self.inner.write_now(&[entry])
     }
 
-    /// As [`write_now`](Self::write_now) if each key of the batch has a value, maybe one that
-    /// expired, as for [`replace_now`](Self::replace_now). Says whether that is so; otherwise
-    /// nothing is done.
-    pub fn replace_all_now(&self, batch: &Batch) -> Poll<Result<bool, Error>> {
-        let mut entries = self.entries(batch);
-        entries.iter_mut().for_each(|it| it.replaces = true);
-        match entries.is_empty() {
-            true => Poll::Ready(Ok(true)),
-            false => self.inner.write_now(&entries),
-        }
+    /// As [`write_now`](Self::write_now) if each key has a value, maybe one that expired, as for
+    /// [`replace_now`](Self::replace_now). Says whether that is so; otherwise nothing is done.
+    pub fn replace_all_now(&self, changes: &[Change]) -> Poll<Result<bool, Error>> {
+        self.change_now(changes, true)
     }
 
     /// Removes a key. Says whether it was there.
@@ -335,13 +408,18 @@ impl Store {
         self.inner.write(&entries, |_| true).await.map(|_| ())
     }
 
-    /// As [`write`](Self::write) if that need not wait; otherwise does nothing.
-    pub fn write_now(&self, batch: &Batch) -> Poll<Result<(), Error>> {
-        let entries = self.entries(batch);
-        if entries.is_empty() {
-            return Poll::Ready(Ok(()));
+    /// Does all of these writes at once, if that need not wait; otherwise does nothing.
+    pub fn write_now(&self, changes: &[Change]) -> Poll<Result<(), Error>> {
+        self.change_now(changes, false).map_ok(|_| ())
+    }
+
+    fn change_now(&self, changes: &[Change], replace: bool) -> Poll<Result<bool, Error>> {
+        let mut entries = SmallVec::<[NewRecord; 16]>::new();
+        entries.extend(changes.iter().map(|it| it.record(replace)));
+        match entries.is_empty() {
+            true => Poll::Ready(Ok(true)),
+            false => self.inner.write_now(&entries),
         }
-        self.inner.write_now(&entries).map_ok(|_| ())
     }
 
     fn entries<'b>(&self, batch: &'b Batch) -> SmallVec<[NewRecord<'b>; 4]> {
@@ -418,6 +496,17 @@ impl Inner {
         words
     }
 
+    /// The same, with their places in it.
+    pub fn find_many<'h>(
+        &'h self,
+        held: &'h Held<'_>,
+        keys: &[&[u8]],
+    ) -> SmallVec<[Found<'h>; 16]> {
+        let mut found = SmallVec::from_elem(None, keys.len());
+        self.index.find_many(held, keys, &mut found);
+        found
+    }
+
     /// The lock of a key.
     pub fn stripe(&self, key: &[u8]) -> MutexGuard<'_, ()> {
         self.lock_stripe(stripe_of(key))
@@ -431,5 +520,5 @@ impl Inner {
 }
 
 pub(crate) fn stripe_of(key: &[u8]) -> usize {
-    crc32c::crc32c(key) as usize % STRIPES
+    crate::spread(key) as usize % STRIPES
 }

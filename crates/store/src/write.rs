@@ -5,13 +5,19 @@ use std::sync::{Arc, MutexGuard};
 use std::task::Poll;
 
 use smallvec::SmallVec;
+use timberline_tree::art::{Held, Spot};
 
 use crate::location::Location;
 use crate::log::{Appended, NewRecord, State};
 use crate::pieces::{Descriptor, Pending, Value, is_large};
 use crate::record::{Kind, NEVER, bytes_of};
+use crate::segment::Segment;
 use crate::store::{Inner, PENDING, stripe_of};
 use crate::{Durability, Error, MAX_EXPIRING_KEY, MAX_KEY, MAX_VALUE};
+
+/// Bytes of keys, and of values, that are short enough for all stores: a record of both is shorter
+/// than an eighth of the least segment.
+const SHORT: usize = 3 << 10;
 
 impl Inner {
     /// Appends records as a batch and changes the index, if `allowed` says so when no other write
@@ -107,6 +113,13 @@ impl Inner {
     /// The longest values that are not put in pieces, so that the records of all fit into a batch;
     /// or why there can be no such batch.
     fn check(&self, entries: &[NewRecord]) -> Result<usize, Error> {
+        // Most are short, whatever the options say.
+        if let [entry] = entries
+            && entry.key.len() <= SHORT
+            && entry.value.len() <= SHORT
+        {
+            return Ok(usize::MAX);
+        }
         let options = self.log.options();
         let (most, mut all) = (options.largest(), 0);
         for entry in entries {
@@ -164,9 +177,13 @@ impl Inner {
         if !allowed(self) {
             return Ok(Appended::Refused);
         }
-        let Some(new) = self.reserve(entries)? else {
+        // One alone needs no places, and in slow memory none are looked for.
+        let held = (entries.len() > 1 && !self.index.is_tiered()).then(|| self.index.hold());
+        let mut spots = SmallVec::<[Option<Spot<'_>>; 16]>::new();
+        let Some(new) = self.reserve(entries, held.as_ref(), &mut spots)? else {
             return Ok(Appended::Refused);
         };
+        let mut spots = spots.into_iter();
         let timed = entries.iter().filter(|it| it.expires != NEVER);
         let reserved = timed.clone().try_for_each(|it| self.reserve_time(it));
         let is_twice = has_twice(entries);
@@ -177,14 +194,17 @@ impl Inner {
         let appended = reserved.and_then(|()| {
             let fresh = |entry: &NewRecord| self.is_fresh(entry);
             self.log
-                .append(entries, fresh, |entry, location, sequence| {
+                .append(entries, fresh, |entry, (location, segment), sequence| {
                     self.moments.note(&*self.index, &self.log, entry.key);
                     let is_put = entry.kind == Kind::Put;
                     if let Some(value) = entry.large {
                         value.commit(sequence);
                     }
                     let word = location.to_word();
+                    let spot = spots.next().flatten().or(entry.spot).filter(|_| is_put);
+                    let updated = spot.and_then(|spot| self.index.update_at(spot, entry.key, word));
                     let old = match entry.kind {
+                        _ if updated.is_some() => updated,
                         Kind::Put if entry.replaces => match self.index.update(entry.key, word) {
                             None => return Ok(false),
                             old => old,
@@ -197,7 +217,7 @@ impl Inner {
                     };
                     is_new |= is_put && old.is_none();
                     let new = is_put.then_some((location, entry.large));
-                    if let Some(at) = self.changed(entry.key, old, new) {
+                    if let Some(at) = self.changed(entry.key, old, new, Some(segment)) {
                         times.push((at, entry.key));
                     }
                     if entry.expires != NEVER {
@@ -218,7 +238,9 @@ impl Inner {
                 self.index.remove_if(entry.key, PENDING);
             }
         }
-        times.extend(timed.map(|it| (it.expires, it.key)));
+        for entry in timed {
+            times.push((entry.expires, entry.key));
+        }
         for (at, key) in times {
             self.settle(key, at);
         }
@@ -243,13 +265,15 @@ impl Inner {
     }
 
     /// A key's word in the index was `old`, and now its record lies at `new`, with its value if it
-    /// is in pieces; the caller holds the log's lock. Returns when the old record would have
+    /// is in pieces; the caller holds the log's lock. `segment` is the one to which records are
+    /// appended now, if that is known. Returns when the old record would have
     /// expired.
     pub fn changed(
         &self,
         key: &[u8],
         old: Option<u64>,
         new: Option<(Location, Option<&Arc<Value>>)>,
+        segment: Option<&Segment>,
     ) -> Option<u64> {
         let old = old.filter(|&word| word != PENDING);
         let large = new.and_then(|it| it.1);
@@ -265,7 +289,10 @@ impl Inner {
             _ => {}
         }
         let old = old.map(Location::from_word);
-        self.log.count(old, new.map(|it| it.0));
+        match segment {
+            Some(segment) => self.log.count_in(segment, old, new.map(|it| it.0)),
+            None => self.log.count(old, new.map(|it| it.0)),
+        }
         let old = old?;
         if !self.window.is_young(old) {
             self.cache.remove(old);
@@ -304,8 +331,14 @@ impl Inner {
     /// Makes places in the index for keys that are not there, as that can fail: afterwards nothing
     /// can but the log. Returns these keys; `None` if one is not there that is to be replaced. The
     /// first record needs no place in advance: where the index does not take its key, nothing has
-    /// happened yet.
-    fn reserve<'a>(&self, entries: &[NewRecord<'a>]) -> Result<Option<Vec<&'a [u8]>>, Error> {
+    /// happened yet. `spots` gets the places in the index of several keys, as long as those are
+    /// held.
+    fn reserve<'a, 'h>(
+        &'h self,
+        entries: &[NewRecord<'a>],
+        held: Option<&'h Held<'_>>,
+        spots: &mut SmallVec<[Option<Spot<'h>>; 16]>,
+    ) -> Result<Option<Vec<&'a [u8]>>, Error> {
         let mut new = Vec::new();
         let needs_place = |entry: &NewRecord| {
             let is_full = !entry.replaces && self.was_index_full.load(Relaxed);
@@ -315,11 +348,27 @@ impl Inner {
         if entries.len() == 1 && !is_first_placed {
             return Ok(Some(new));
         }
+        let is_there = |entry: &NewRecord| {
+            let word = entry.spot.map(|spot| self.index.get_at(spot, entry.key));
+            entry.kind == Kind::Delete || word.flatten().is_some()
+        };
+        let mut others = entries.iter().skip(usize::from(!is_first_placed));
+        if others.all(is_there) {
+            return Ok(Some(new));
+        }
         // Of all, so that their paths through the index are near when it changes.
         let keys: SmallVec<[&[u8]; 16]> = entries.iter().map(|it| it.key).collect();
-        let found = entries.iter().zip(&keys).zip(self.words(&keys));
-        for ((entry, key), word) in found.skip(usize::from(!is_first_placed)) {
-            if word.is_some() || entry.kind != Kind::Put {
+        let found: SmallVec<[bool; 16]> = match held {
+            Some(held) => {
+                let found = self.find_many(held, &keys);
+                spots.extend(found.iter().map(|it| it.and_then(|it| it.1)));
+                found.iter().map(|it| it.is_some()).collect()
+            }
+            None => self.words(&keys).iter().map(|it| it.is_some()).collect(),
+        };
+        let found = entries.iter().zip(&keys).zip(found);
+        for ((entry, key), is_there) in found.skip(usize::from(!is_first_placed)) {
+            if is_there || entry.kind != Kind::Put {
                 continue;
             }
             if entry.replaces {

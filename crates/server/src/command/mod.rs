@@ -32,10 +32,9 @@ use std::sync::atomic::Ordering::Relaxed;
 use std::time::Instant;
 
 use smallvec::SmallVec;
-use timberline_store::RecordPlace;
 use tracing::error;
 
-use crate::keyspace::{Hint, Keyspace, LONG, Locks};
+use crate::keyspace::{Hint, Keyspace, Known, LONG, Locks, StoreKey, string_key};
 use crate::resp::{Args, Writer};
 use crate::seldom::Seldom;
 use crate::session::Session;
@@ -54,6 +53,9 @@ use keys_of::Keys;
 use row::Handler;
 pub(crate) use transaction::{Transaction, end_watches, unwatch};
 
+/// Of commands that lock others than their keys.
+const UNUSUAL_LOCKS: Flags = Flags::ALL_KEYS.and(Flags::UNLOCKED);
+
 /// How a command ended: with its reply written, or with an error to write.
 pub(crate) type Done = Result<(), Failure>;
 /// A command under way.
@@ -70,8 +72,8 @@ pub(crate) struct Call<'a> {
     pub now: i64,
     /// Whether it is one of a transaction, whose locks are held.
     pub in_exec: bool,
-    /// Where the record of its string lies, if that is known.
-    pub place: Option<RecordPlace>,
+    /// What is known of its record.
+    pub known: Option<Hint<'a>>,
 }
 
 impl<'a> Call<'a> {
@@ -92,7 +94,18 @@ impl<'a> Call<'a> {
             out,
             now,
             in_exec: false,
-            place: None,
+            known: None,
+        }
+    }
+
+    /// The string that is its first argument; `key` may get its key in the store.
+    pub fn string<'k>(&self, key: &'k mut Option<StoreKey>) -> Known<'k>
+    where
+        'a: 'k,
+    {
+        match self.known {
+            Some(known) => known.record,
+            None => Known::key(key.insert(string_key(self.arg(1)))),
         }
     }
 
@@ -191,7 +204,7 @@ pub(crate) async fn dispatch(
 }
 
 /// Runs a client's command that need not wait, and writes its reply. Otherwise does nothing, and
-/// says so: it is for [`dispatch`] then. `hint` says where the string was found.
+/// says so: it is for [`dispatch`] then. `hint` says what was found of its record.
 pub(crate) fn dispatch_now(
     shared: &Shared,
     session: &mut Session,
@@ -199,7 +212,7 @@ pub(crate) fn dispatch_now(
     args: Args<'_>,
     out: &mut Writer,
     now: i64,
-    hint: Option<Hint>,
+    hint: Option<Hint<'_>>,
 ) -> bool {
     let Some(command) = found else { return false };
     let Handler::Quick(quick, _) = command.handler else {
@@ -211,19 +224,24 @@ pub(crate) fn dispatch_now(
     if admitted(shared, session, found, args, out).is_none() {
         return true;
     }
+    let (start, began) = (out.bytes.len(), shared.slowlog.clock(session));
     let mut call = Call::new(shared, session, command, args, out, now);
-    let (start, began) = (
-        call.out.bytes.len(),
-        call.shared.slowlog.clock(call.session),
-    );
-    let Some(locks) = lock_now(&call) else {
-        return false;
+    let done = match hint.filter(|_| command.keys.is_one() && !command.flags.has(UNUSUAL_LOCKS)) {
+        Some(hint) => {
+            let Some(_lock) = shared.keyspace.locks.try_lock_at(hint.stripe) else {
+                return false;
+            };
+            call.known = Some(hint);
+            quick(&mut call)
+        }
+        None => {
+            let Some(_locks) = lock_now(&call) else {
+                return false;
+            };
+            quick(&mut call)
+        }
     };
-    call.place = hint.and_then(|it| it.place(&locks));
-    let Some(done) = quick(&mut call) else {
-        return false;
-    };
-    drop(locks);
+    let Some(done) = done else { return false };
     finish(call, done, start, began);
     true
 }
@@ -290,7 +308,7 @@ fn tell(failure: &Failure, command: &Command) {
 fn lock_now<'a>(call: &Call<'a>) -> Option<Locks<'a>> {
     let (flags, keys) = (call.command.flags, call.command.keys);
     let has_places = matches!(keys, Keys::At(..));
-    if !has_places || flags.has(Flags::ALL_KEYS.and(Flags::UNLOCKED)) {
+    if !has_places || flags.has(UNUSUAL_LOCKS) {
         return None;
     }
     let locks = &call.shared.keyspace.locks;

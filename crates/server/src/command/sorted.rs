@@ -23,7 +23,8 @@ pub(super) fn zadd_now(call: &mut Call) -> Option<Done> {
     }
     let score = number::float(call.arg(2))?;
     let keyspace = call.keyspace();
-    match keyspace.set_score_now(call.arg(1), call.arg(3), score) {
+    let known = call.known.and_then(|it| Some((it.owner?, it.record)));
+    match keyspace.set_score_now(call.arg(1), call.arg(3), score, known) {
         Poll::Ready(Ok(is_new)) => call.out.integer(is_new.into()),
         Poll::Ready(Err(error)) => return Some(Err(error.into())),
         Poll::Pending => return None,

@@ -3,8 +3,10 @@
 use std::ops::Range;
 use std::task::Poll;
 
+use smallvec::SmallVec;
+
 use super::{Call, Done, Failure, number};
-use crate::keyspace::{Entry, Failed, LONG, MAX_STRING, Text};
+use crate::keyspace::{Entry, Failed, Kind, LONG, MAX_STRING, Text};
 use crate::resp::{Digits, integer};
 
 const NO_CONDITION: u8 = 0;
@@ -52,11 +54,10 @@ async fn set_until(call: &Call<'_>, key: &[u8], value: &[u8], expires: Option<i6
 }
 
 pub(super) fn get_now(call: &mut Call) -> Option<Done> {
-    let (key, place, out) = (call.arg(1), call.place, &mut *call.out);
-    let written = call
-        .shared
-        .keyspace
-        .string_now(key, place, call.now, |value, _| out.bulk(value));
+    let mut key = None;
+    let string = call.string(&mut key);
+    let (keyspace, out) = (&call.shared.keyspace, &mut *call.out);
+    let written = keyspace.string_now(string, call.now, |value, _| out.bulk(value));
     match written {
         Poll::Ready(Some(())) => Some(Ok(())),
         Poll::Ready(None) => {
@@ -89,7 +90,12 @@ pub(super) fn set_now(call: &mut Call) -> Option<Done> {
     if call.args.len() != 3 {
         return None;
     }
-    match call.keyspace().set_now(call.arg(1), call.arg(2)) {
+    let mut record = SmallVec::<[u8; 256]>::new();
+    record.push(Kind::String as u8);
+    record.extend_from_slice(call.arg(2));
+    let mut key = None;
+    let string = call.string(&mut key);
+    match call.keyspace().set_now(string, &record) {
         Poll::Ready(Ok(())) => call.out.ok(),
         Poll::Ready(Err(error)) => return Some(Err(error.into())),
         Poll::Pending => return None,
@@ -300,15 +306,18 @@ async fn set_pairs(call: &mut Call<'_>) -> Done {
 }
 
 pub(super) fn incr_now(call: &mut Call) -> Option<Done> {
-    let key = call.arg(1);
+    let mut key = None;
+    let string = call.string(&mut key);
     let old = |value: &[u8], expires: Option<i64>| (integer(value), expires);
-    let number = match call.keyspace().string_now(key, call.place, call.now, old) {
+    let number = match call.keyspace().string_now(string, call.now, old) {
         Poll::Ready(Some((Some(number), None))) => number,
         Poll::Ready(None) => 0,
         _ => return None,
     };
     let sum = number.checked_add(1)?;
-    match call.keyspace().set_now(key, Digits::of(sum).bytes()) {
+    let mut digits = Digits::of(sum);
+    let record = digits.behind(Kind::String as u8);
+    match call.keyspace().set_now(string, record) {
         Poll::Ready(Ok(())) => call.out.integer(sum),
         Poll::Ready(Err(error)) => return Some(Err(error.into())),
         Poll::Pending => return None,

@@ -6,7 +6,7 @@
 use timberline_remote::records::Walk;
 use timberline_store::{KeyValue, Scan};
 
-use super::{Entry, Error, Keyspace, StoreKey, store_key};
+use super::{Entry, Error, Keyspace, Kind, StoreKey, store_key};
 
 /// The letters of elements: those that are removed with their key.
 pub const LETTERS: [u8; 4] = [b'f', b'l', b'm', b'z'];
@@ -163,6 +163,11 @@ fn named((mut key, value): KeyValue) -> KeyValue {
 /// The key of an element in the store.
 pub(super) fn element_key(letter: u8, id: u64, name: &[u8]) -> StoreKey {
     store_key(letter, &[&id.to_be_bytes(), name])
+}
+
+/// Whether this is the key of an element of this id, and of the kind that is looked up by name.
+pub(super) fn is_element(key: &[u8], kind: Kind, id: u64) -> bool {
+    key.first() == Some(&kind.element_letter()) && key.get(1..NAME) == Some(&id.to_be_bytes()[..])
 }
 
 /// The key of an element in the log of a node, which is that of a server alone; its name in the

@@ -4,11 +4,8 @@
 //! each, and all words lie together. Who has to wait says so in the word, and is woken by whoever
 //! gives the lock back.
 //!
-//! A word also counts how often the lock was given back, its *version*. What was read of a key
-//! without its lock is still so for whom finds the same version with the lock in hand.
-//!
 //! ```text
-//! bits 33 to 63  the version     bit 32  somebody holds the lock     bits 0 to 31  those who wait
+//! bit 32  somebody holds the lock     bits 0 to 31  those who wait
 //! ```
 //!
 //! **None is forgotten.** The first to wait is counted while the lock may just have been given
@@ -27,12 +24,10 @@ use std::sync::atomic::Ordering::{Acquire, Relaxed, Release};
 use smallvec::SmallVec;
 use tokio::sync::Notify;
 
-/// Locks. A power of two.
+/// Locks. A power of two, at most 2^16.
 const STRIPES: usize = 4096;
 const HELD: u64 = 1 << 32;
 const WAITERS: u64 = HELD - 1;
-/// One more version. What it carries over falls off the word's end.
-const VERSION: u64 = HELD << 1;
 
 /// Locks of keys.
 pub struct KeyLocks {
@@ -44,16 +39,16 @@ pub struct KeyLocks {
 pub struct KeyLock<'a> {
     locks: &'a KeyLocks,
     stripe: usize,
-    version: Version,
 }
 
-/// How often a lock was given back, but for 2^31 times.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub struct Version(u32);
+/// Which lock.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub struct Stripe(u16);
 
-impl Version {
-    fn of(word: u64) -> Version {
-        Version((word >> VERSION.trailing_zeros()) as u32)
+impl Stripe {
+    /// The one of a key.
+    pub fn of(key: &[u8]) -> Stripe {
+        Stripe(stripe_of(key) as u16)
     }
 }
 
@@ -76,6 +71,11 @@ impl KeyLocks {
     /// The lock of a key, if nobody holds it or waits for it.
     pub fn try_lock(&self, key: &[u8]) -> Option<KeyLock<'_>> {
         self.try_stripe(stripe_of(key))
+    }
+
+    /// This lock, if nobody holds it or waits for it.
+    pub fn try_lock_at(&self, stripe: Stripe) -> Option<KeyLock<'_>> {
+        self.try_stripe(stripe.0.into())
     }
 
     /// Those of several keys, if nobody holds them or waits for them.
@@ -102,18 +102,13 @@ impl KeyLocks {
         locks
     }
 
-    /// The version of a key's lock, before the key is read without it.
-    pub fn version(&self, key: &[u8]) -> Version {
-        Version::of(self.words[stripe_of(key)].load(Acquire))
-    }
-
     fn try_stripe(&self, stripe: usize) -> Option<KeyLock<'_>> {
         let word = self.words[stripe].load(Relaxed);
         if word & (HELD | WAITERS) != 0 {
             return None;
         }
         let taken = self.words[stripe].compare_exchange(word, word | HELD, Acquire, Relaxed);
-        taken.is_ok().then(|| self.held(stripe, word))
+        taken.is_ok().then(|| self.held(stripe))
     }
 
     async fn stripe(&self, stripe: usize) -> KeyLock<'_> {
@@ -127,40 +122,32 @@ impl KeyLocks {
             let mut woken = pin!(self.queues[stripe].notified());
             // From here on it does not miss who gives the lock back.
             woken.as_mut().enable();
-            if looks && let Some(word) = waiter.take() {
+            if looks && waiter.take() {
                 std::mem::forget(waiter);
-                return self.held(stripe, word);
+                return self.held(stripe);
             }
             woken.await;
             looks = true;
-            if let Some(word) = waiter.take() {
+            if waiter.take() {
                 std::mem::forget(waiter);
-                return self.held(stripe, word);
+                return self.held(stripe);
             }
         }
     }
 
-    fn held(&self, stripe: usize, word: u64) -> KeyLock<'_> {
+    fn held(&self, stripe: usize) -> KeyLock<'_> {
         KeyLock {
             locks: self,
             stripe,
-            version: Version::of(word),
         }
-    }
-}
-
-impl KeyLock<'_> {
-    /// The lock's version.
-    pub fn version(&self) -> Version {
-        self.version
     }
 }
 
 impl Waiter<'_> {
-    /// Takes the lock, if nobody holds it: it is no waiter any more. Returns what the word was.
-    fn take(&self) -> Option<u64> {
+    /// Takes the lock, if nobody holds it: it is no waiter any more. Says whether it did.
+    fn take(&self) -> bool {
         let free = |word: u64| (word & HELD == 0).then(|| (word - 1) | HELD);
-        self.0.fetch_update(Acquire, Relaxed, free).ok()
+        self.0.fetch_update(Acquire, Relaxed, free).is_ok()
     }
 }
 
@@ -173,7 +160,7 @@ impl Drop for Waiter<'_> {
 impl Drop for KeyLock<'_> {
     fn drop(&mut self) {
         let word = &self.locks.words[self.stripe];
-        if word.fetch_add(VERSION - HELD, Release) & WAITERS != 0 {
+        if word.fetch_sub(HELD, Release) & WAITERS != 0 {
             self.locks.queues[self.stripe].notify_one();
         }
     }
@@ -190,14 +177,7 @@ fn stripes_of<'k>(keys: impl Iterator<Item = &'k [u8]>) -> SmallVec<[usize; 16]>
 }
 
 fn stripe_of(key: &[u8]) -> usize {
-    let mut hash: u64 = 0xcbf2_9ce4_8422_2325;
-    for chunk in key.chunks(8) {
-        let mut word = [0; 8];
-        word[..chunk.len()].copy_from_slice(chunk);
-        hash = (hash ^ u64::from_le_bytes(word)).wrapping_mul(0x9e37_79b9_7f4a_7c15);
-        hash ^= hash >> 29;
-    }
-    hash as usize % STRIPES
+    timberline_store::spread(key) as usize % STRIPES
 }
 
 #[cfg(test)]
@@ -248,26 +228,6 @@ mod tests {
         assert!(third.as_mut().poll(&mut context).is_ready());
         drop(third);
         assert!(locks.are_free());
-    }
-
-    #[test]
-    fn who_gives_it_back_makes_another_version_and_who_waits_in_vain_does_not() {
-        let locks = KeyLocks::default();
-        let before = locks.version(b"a");
-        let first = locks.try_lock(b"a").unwrap();
-        assert_eq!((first.version(), locks.version(b"a")), (before, before));
-        let mut context = Context::from_waker(Waker::noop());
-        let mut waits = Box::pin(locks.lock([&b"a"[..]].into_iter()));
-        assert!(waits.as_mut().poll(&mut context).is_pending());
-        drop(waits);
-        assert_eq!(locks.version(b"a"), before);
-        drop(first);
-        assert_ne!(locks.version(b"a"), before);
-        // Versions begin again without a trace in the other bits.
-        let stripe = stripe_of(b"a");
-        locks.words[stripe].store(VERSION.wrapping_neg(), Relaxed);
-        drop(locks.try_lock(b"a").unwrap());
-        assert_eq!(locks.words[stripe].load(Relaxed), 0);
     }
 
     /// Threads with tasks that lock, try to, and give up, while a count says that each is alone.

@@ -2,20 +2,20 @@
 
 use std::task::Poll;
 
-use timberline_store::Batch;
+use timberline_store::Change;
 
 use super::aggregate::{score_of, sortable};
-use super::elements::element_key;
-use super::{Entry, Error, Keyspace, Kind, StoreKey, store_key};
+use super::elements::{element_key, is_element};
+use super::{Entry, Error, Keyspace, Kind, Known, StoreKey, store_key};
 
 impl Keyspace {
     /// The kind, the id and the number of elements of a hash, set or sorted set that does not
     /// expire; `None` if there is none. In a cluster they are elsewhere.
-    pub(super) fn elements_now(&self, key: &[u8]) -> Poll<Option<(Kind, u64, u64)>> {
+    fn elements_now(&self, owner: Known) -> Poll<Option<(Kind, u64, u64)>> {
         if self.pool.is_some() {
             return Poll::Pending;
         }
-        let found = self.store.get_now(&store_key(b'a', &[key]), |record| {
+        let found = self.read_now(owner, |record| {
             let never = Entry::expiry(record).is_none();
             never.then(|| Entry::elements_of(record))
         });
@@ -27,36 +27,55 @@ impl Keyspace {
     }
 
     /// Sets the score of a member, if that is possible without waiting and the key is a sorted set
-    /// that does not expire. Says whether the member is new.
+    /// that does not expire. Says whether the member is new. The key's record and the member's may
+    /// be known.
     pub fn set_score_now(
         &self,
         key: &[u8],
         member: &[u8],
         score: f64,
+        known: Option<(Known, Known)>,
     ) -> Poll<Result<bool, Error>> {
-        let Poll::Ready(Some((Kind::SortedSet, id, count))) = self.elements_now(key) else {
+        let (owner_key, name_key);
+        let owner = match known {
+            Some((owner, _)) => owner,
+            None => {
+                owner_key = store_key(b'a', &[key]);
+                Known::key(&owner_key)
+            }
+        };
+        let Poll::Ready(Some((Kind::SortedSet, id, count))) = self.elements_now(owner) else {
             return Poll::Pending;
         };
-        let name = element_key(Kind::SortedSet.element_letter(), id, member);
-        let Poll::Ready(old) = self.store.get_now(&name, score_of) else {
+        let name = match known {
+            // The key may be another one by now.
+            Some((_, name)) if is_element(name.key, Kind::SortedSet, id) => name,
+            _ => {
+                name_key = element_key(Kind::SortedSet.element_letter(), id, member);
+                Known::key(&name_key)
+            }
+        };
+        let Poll::Ready(old) = self.read_now(name, score_of) else {
             return Poll::Pending;
         };
         if old == Some(score) {
             return Poll::Ready(Ok(false));
         }
-        let mut batch = Batch::new();
-        // A batch's first record takes the least work where its key is new.
-        batch.put(&place_key(id, score, member), &[]);
-        batch.put(&name, &score.to_bits().to_le_bytes());
-        if let Some(old) = old {
-            batch.delete(&place_key(id, old, member));
-        }
-        if old.is_none() {
-            let value = [id, count + 1].map(u64::to_le_bytes);
-            let record = [&[Kind::SortedSet as u8][..], &value[0], &value[1]];
-            batch.put_parts(&[b"a", key], &record);
-        }
-        let written = self.store.write_now(&batch);
+        let (new, value) = (place_key(id, score, member), score.to_bits().to_le_bytes());
+        let (gone, mut record) = (old.map(|old| place_key(id, old, member)), [0; 17]);
+        let last = match &gone {
+            Some(gone) => Change::delete(gone),
+            None => {
+                record[0] = Kind::SortedSet as u8;
+                record[1..9].copy_from_slice(&id.to_le_bytes());
+                record[9..].copy_from_slice(&(count + 1).to_le_bytes());
+                Change::put(owner.key, &record).at(owner.place)
+            }
+        };
+        // The first of them takes the least work where its key is new.
+        let name = Change::put(name.key, &value).at(name.place);
+        let changes = [Change::put(&new, &[]), name, last];
+        let written = self.store.write_now(&changes);
         if let Poll::Ready(Ok(())) = written {
             self.watches.touch(key);
         }

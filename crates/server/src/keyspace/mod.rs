@@ -58,7 +58,7 @@ pub use error::Error;
 pub use list::{List, Side};
 pub use locks::{KeyLocks, Locks};
 pub use long::{LONG, MAX_STRING, Text};
-pub use prepare::{Hint, Hints, Place};
+pub use prepare::{Hint, Hints, Known, Place};
 pub use waiting::{Wait, Waiting};
 pub use watch::{Watched, Watches};
 
@@ -71,7 +71,7 @@ const IDS: u64 = 1 << 40;
 const AT_ONCE: usize = 256;
 
 /// A key of the store.
-type StoreKey = SmallVec<[u8; 64]>;
+pub type StoreKey = SmallVec<[u8; 64]>;
 
 /// Typed keys that expire, in a store.
 pub struct Keyspace {
@@ -102,6 +102,11 @@ fn store_key(letter: u8, parts: &[&[u8]]) -> StoreKey {
         key.extend_from_slice(part);
     }
     key
+}
+
+/// The key in the store of a client's string.
+pub fn string_key(key: &[u8]) -> StoreKey {
+    store_key(b's', &[key])
 }
 
 /// The client's key of a string, of which this is the key in the store; others as they are there.

@@ -3,63 +3,78 @@
 use std::task::Poll;
 
 use smallvec::SmallVec;
-use timberline_store::{Batch, RecordPlace};
+use timberline_store::Change;
 
-use super::{Entry, Error, Keyspace, Kind, LONG, store_key};
+use super::{Entry, Error, Keyspace, Kind, Known, LONG, key_of, store_key};
 use crate::resp::Args;
 
 impl Keyspace {
-    /// What `read` makes of a string's value and of its time of expiry, or that there is no key, if
-    /// that can be known without waiting. Its record may be known to lie somewhere.
-    pub fn string_now<T>(
+    /// What `read` makes of a record, if it is in memory; `Ready(None)` if there is none.
+    pub(super) fn read_now<T>(
         &self,
-        key: &[u8],
-        place: Option<RecordPlace>,
-        now: i64,
-        read: impl FnOnce(&[u8], Option<i64>) -> T,
+        record: Known,
+        read: impl FnOnce(&[u8]) -> T,
     ) -> Poll<Option<T>> {
-        let string = store_key(b's', &[key]);
         let mut read = Some(read);
-        let mut counting = |record: &[u8]| {
-            let (expires, value) = Entry::split(record);
-            let counts = expires.is_none_or(|at| at > now);
-            read.take().filter(|_| counts).map(|it| it(value, expires))
-        };
-        if let Some(place) = place
-            && let Poll::Ready(Some(found)) = self.store.get_now_from(place, &string, &mut counting)
+        let mut once = |bytes: &[u8]| read.take().map(|read| read(bytes));
+        if let Some(place) = record.place
+            && let Poll::Ready(Some(found)) = self.store.get_now_at(place, record.key, &mut once)
         {
             return Poll::Ready(Some(found));
         }
-        match self.store.get_now(&string, counting) {
+        match self.store.get_now(record.key, once) {
             Poll::Ready(Some(Some(found))) => Poll::Ready(Some(found)),
-            Poll::Ready(None) if self.aggregates() == 0 => Poll::Ready(None),
+            Poll::Ready(None) => Poll::Ready(None),
             _ => Poll::Pending,
         }
     }
 
-    /// Sets a string that does not expire, if that is possible without waiting and the key is no
-    /// hash, set or sorted set.
-    pub fn set_now(&self, key: &[u8], value: &[u8]) -> Poll<Result<(), Error>> {
-        let mut record = SmallVec::<[u8; 256]>::new();
-        record.push(Kind::String as u8);
-        record.extend_from_slice(value);
-        let string = store_key(b's', &[key]);
+    /// What `read` makes of a string's value and of its time of expiry, or that there is no key, if
+    /// that can be known without waiting.
+    pub fn string_now<T>(
+        &self,
+        string: Known,
+        now: i64,
+        read: impl FnOnce(&[u8], Option<i64>) -> T,
+    ) -> Poll<Option<T>> {
+        let found = self.read_now(string, |record| {
+            let (expires, value) = Entry::split(record);
+            let counts = expires.is_none_or(|at| at > now);
+            counts.then(|| read(value, expires))
+        });
+        match found {
+            Poll::Ready(Some(Some(found))) => Poll::Ready(Some(found)),
+            Poll::Ready(None) if !self.may_be_aggregate(string) => Poll::Ready(None),
+            _ => Poll::Pending,
+        }
+    }
+
+    /// Whether a string's key is a hash, set, sorted set or list, maybe one that expired.
+    fn may_be_aggregate(&self, string: Known) -> bool {
+        let key = key_of(string.key);
+        self.aggregates() > 0 && self.store.contains_key(&store_key(b'a', &[key]))
+    }
+
+    /// Sets a string that does not expire to this record, if that is possible without waiting and
+    /// the key is no hash, set or sorted set.
+    pub fn set_now(&self, string: Known, record: &[u8]) -> Poll<Result<(), Error>> {
+        let Known { key, place } = string;
         let put = if self.aggregates() == 0 {
-            self.store.put_now(&string, &record)
+            self.store.put_now_at(key, record, place)
         } else {
             // What is a string is nothing else, so most need not be looked for among the others.
-            match self.store.replace_now(&string, &record) {
+            match self.store.replace_now_at(key, record, place) {
                 Poll::Ready(Ok(false)) => {
-                    if self.store.contains_key(&store_key(b'a', &[key])) {
+                    if self.may_be_aggregate(string) {
                         return Poll::Pending;
                     }
-                    self.store.put_now(&string, &record)
+                    self.store.put_now_at(key, record, place)
                 }
                 replaced => replaced.map_ok(|_| ()),
             }
         };
         if put.is_ready() {
-            self.watches.touch(key);
+            self.watches.touch(key_of(key));
         }
         put.map_err(Error::from)
     }
@@ -72,15 +87,24 @@ impl Keyspace {
             return Poll::Pending;
         }
         let writes = pairs.len() / 2;
-        let mut batch = Batch::with_capacity(bytes + 2 * writes, writes);
+        let mut records = SmallVec::<[u8; 2048]>::with_capacity(bytes + 2 * writes);
         for at in 0..writes {
-            let (key, value) = (&pairs[2 * at], &pairs[2 * at + 1]);
-            batch.put_parts(&[b"s", key], &[&[Kind::String as u8], value]);
+            records.push(b's');
+            records.extend_from_slice(&pairs[2 * at]);
+            records.push(Kind::String as u8);
+            records.extend_from_slice(&pairs[2 * at + 1]);
+        }
+        let (mut changes, mut rest) = (SmallVec::<[Change; 16]>::new(), &records[..]);
+        for at in 0..writes {
+            let (key, behind) = rest.split_at(1 + pairs[2 * at].len());
+            let (record, behind) = behind.split_at(1 + pairs[2 * at + 1].len());
+            changes.push(Change::put(key, record));
+            rest = behind;
         }
         let written = if self.aggregates() == 0 {
-            self.store.write_now(&batch)
+            self.store.write_now(&changes)
         } else {
-            match self.store.replace_all_now(&batch) {
+            match self.store.replace_all_now(&changes) {
                 Poll::Ready(Ok(false)) => return Poll::Pending,
                 replaced => replaced.map_ok(|_| ()),
             }

@@ -1,13 +1,13 @@
 //! Memory that commands are going to look at, fetched for several at the same time.
 
+use std::ops::Range;
 use std::task::Poll;
 
 use smallvec::SmallVec;
-use timberline_store::{RecordPlace, Store};
+use timberline_store::{KeyPlace, Places};
 
-use super::elements::element_key;
-use super::locks::{Locks, Version};
-use super::{Entry, Keyspace, Kind, store_key};
+use super::locks::Stripe;
+use super::{Entry, Keyspace};
 
 /// What a command is going to look at.
 #[derive(Clone, Copy)]
@@ -22,103 +22,163 @@ pub enum Place<'a> {
     None,
 }
 
-/// Where a string's record was found, and the version of its lock before that.
-#[derive(Clone, Copy)]
-pub struct Hint {
-    version: Version,
-    place: RecordPlace,
-}
-
-impl Hint {
-    /// Where the record still lies, for whom has the key's lock. (Cleaning may have moved it; then
-    /// its bytes are also there, or nothing is.)
-    pub fn place(self, locks: &Locks) -> Option<RecordPlace> {
-        match &locks[..] {
-            [lock] if lock.version() == self.version => Some(self.place),
-            _ => None,
-        }
-    }
-}
-
-/// What was found for some places.
-pub type Hints = SmallVec<[Option<Hint>; 16]>;
-
-/// Whose elements: the kind and the id of a key.
-type Elements = (Kind, u64);
-
-/// Keys of the store, one after the other.
+/// What was found for some places, while the store keeps those.
 #[derive(Default)]
-struct Wanted {
+pub struct Hints<'h> {
+    /// Keys of the store, one after the other.
     bytes: SmallVec<[u8; 1024]>,
-    /// Where each key ends, and whether its value is read, too.
-    ends: SmallVec<[(usize, bool); 32]>,
+    wanted: SmallVec<[Wanted<'h>; 16]>,
+    /// Which of those is that of each place.
+    of_places: SmallVec<[Option<u16>; 16]>,
+    /// Records of keys that have elements.
+    owners: SmallVec<[(Range<usize>, Option<KeyPlace<'h>>); 2]>,
 }
 
-impl Wanted {
-    fn add(&mut self, key: &[&[u8]], is_read: bool) {
-        key.iter().for_each(|it| self.bytes.extend_from_slice(it));
-        self.ends.push((self.bytes.len(), is_read));
+/// A key of the store that is looked for.
+struct Wanted<'h> {
+    key: Range<usize>,
+    /// Whether its value is read, too.
+    is_read: bool,
+    /// The lock of its string, or of the key whose element it is.
+    stripe: Stripe,
+    /// Of an element: the key that has it.
+    owner: Option<u16>,
+    place: Option<KeyPlace<'h>>,
+}
+
+/// What is known of a command's record before it has its key's lock.
+#[derive(Clone, Copy)]
+pub struct Hint<'a> {
+    /// The lock.
+    pub stripe: Stripe,
+    /// The string or the element.
+    pub record: Known<'a>,
+    /// Of an element: the record of the key that has it.
+    pub owner: Option<Known<'a>>,
+}
+
+/// A record's key in the store, and where that is, if it is known.
+#[derive(Clone, Copy)]
+pub struct Known<'a> {
+    pub key: &'a [u8],
+    pub place: Option<KeyPlace<'a>>,
+}
+
+impl<'a> Known<'a> {
+    /// Of a key that was not looked for.
+    pub fn key(key: &'a [u8]) -> Known<'a> {
+        Known { key, place: None }
+    }
+}
+
+/// A key that has elements: its lock, and the letter and the id of those, and which owner it is.
+type Owner = (Stripe, Option<(u8, u64, u16)>);
+
+impl Hints<'_> {
+    /// What was found for a place.
+    pub fn get(&self, place: usize) -> Option<Hint<'_>> {
+        let wanted = &self.wanted[usize::from((*self.of_places.get(place)?)?)];
+        let known = |key: &Range<usize>, place| Known {
+            key: &self.bytes[key.clone()],
+            place,
+        };
+        let owner = wanted.owner.map(|at| &self.owners[usize::from(at)]);
+        Some(Hint {
+            stripe: wanted.stripe,
+            record: known(&wanted.key, wanted.place),
+            owner: owner.map(|(key, place)| known(key, *place)),
+        })
     }
 
-    fn prepare(&self, store: &Store) -> SmallVec<[Option<RecordPlace>; 16]> {
-        let starts = [0].into_iter().chain(self.ends.iter().map(|it| it.0));
-        let keys = starts
-            .zip(&self.ends)
-            .map(|(start, it)| &self.bytes[start..it.0]);
-        let keys: SmallVec<[_; 32]> = keys.collect();
-        store.prepare(&keys, |index| self.ends[index].1)
+    fn key(&mut self, parts: &[&[u8]]) -> Range<usize> {
+        let start = self.bytes.len();
+        parts.iter().for_each(|it| self.bytes.extend_from_slice(it));
+        start..self.bytes.len()
+    }
+
+    fn want(&mut self, key: Range<usize>, is_read: bool, stripe: Stripe, owner: Option<u16>) {
+        self.of_places.push(u16::try_from(self.wanted.len()).ok());
+        self.wanted.push(Wanted {
+            key,
+            is_read,
+            stripe,
+            owner,
+            place: None,
+        });
     }
 }
 
 impl Keyspace {
     /// Has the processor bring what is in memory of these keys and elements near, for all at the
-    /// same time. Returns where strings that are read were found, for each place.
-    pub fn prepare(&self, places: &[Place]) -> Hints {
-        let mut hints = Hints::from_elem(None, places.len());
+    /// same time. Says what was found.
+    pub fn prepare<'h, 'k>(
+        &'h self,
+        held: &'h Places<'_>,
+        places: impl Iterator<Item = Place<'k>>,
+        hints: &mut Hints<'h>,
+    ) {
         // A cluster's strings are elsewhere.
         if self.node().is_some() {
-            return hints;
+            return;
         }
-        let mut wanted = Wanted::default();
-        // Of the strings that are read: which place, the how manieth key, and the version.
-        let mut read = SmallVec::<[(usize, usize, Version); 16]>::new();
-        // The last key that has elements, and the kind and the id of these.
-        let mut last: Option<(&[u8], Option<Elements>)> = None;
-        for (index, place) in places.iter().enumerate() {
-            let (key, name) = match *place {
+        // The last key that has elements.
+        let mut last: Option<(&[u8], Owner)> = None;
+        for place in places {
+            let (key, name) = match place {
                 Place::Element(key, name) => (key, name),
-                Place::String(key) => {
-                    read.push((index, wanted.ends.len(), self.locks.version(key)));
-                    wanted.add(&[b"s", key], true);
+                Place::String(key) | Place::Overwritten(key) => {
+                    let is_read = matches!(place, Place::String(_));
+                    let stripe = Stripe::of(key);
+                    let key = hints.key(&[b"s", key]);
+                    hints.want(key, is_read, stripe, None);
                     continue;
                 }
-                Place::Overwritten(key) => {
-                    wanted.add(&[b"s", key], false);
+                Place::None => {
+                    hints.of_places.push(None);
                     continue;
                 }
-                Place::None => continue,
             };
-            if last.is_none_or(|it| it.0 != key) {
-                let record = store_key(b'a', &[key]);
-                let found = ready(self.store.get_now(&record, Entry::elements_of));
-                last = Some((key, found.map(|(kind, id, _)| (kind, id))));
-            }
-            if let Some((_, Some((kind, id)))) = last {
-                wanted.add(&[&element_key(kind.element_letter(), id, name)], true);
-            }
+            let (stripe, found) = match last {
+                Some((before, found)) if before == key => found,
+                _ => (Stripe::of(key), self.owner(held, key, hints)),
+            };
+            last = Some((key, (stripe, found)));
+            let Some((letter, id, owner)) = found else {
+                hints.of_places.push(None);
+                continue;
+            };
+            let element = hints.key(&[&[letter], &id.to_be_bytes(), name]);
+            hints.want(element, true, stripe, Some(owner));
         }
-        let found = wanted.prepare(&self.store);
-        for (index, at, version) in read {
-            hints[index] = found[at].map(|place| Hint { version, place });
+        let mut keys = SmallVec::<[&[u8]; 16]>::new();
+        for wanted in &hints.wanted {
+            keys.push(&hints.bytes[wanted.key.clone()]);
         }
-        hints
+        let found = self
+            .store
+            .prepare(held, &keys, |at| hints.wanted[at].is_read);
+        for (wanted, place) in hints.wanted.iter_mut().zip(found) {
+            wanted.place = place;
+        }
     }
-}
 
-/// What was found, if it was there at once.
-fn ready<T>(found: Poll<Option<T>>) -> Option<T> {
-    match found {
-        Poll::Ready(found) => found,
-        Poll::Pending => None,
+    /// The letter and the id of a key's elements, if it has some that can be found without waiting,
+    /// and which owner it is among the hints.
+    fn owner<'h>(
+        &'h self,
+        held: &'h Places<'_>,
+        key: &[u8],
+        hints: &mut Hints<'h>,
+    ) -> Option<(u8, u64, u16)> {
+        let range = hints.key(&[b"a", key]);
+        let key = &hints.bytes[range.clone()];
+        let place = self.store.prepare(held, &[key], |_| false)[0];
+        let found = self.read_now(Known { key, place }, Entry::elements_of);
+        let Poll::Ready(Some((kind, id, _))) = found else {
+            return None;
+        };
+        let at = u16::try_from(hints.owners.len()).ok()?;
+        hints.owners.push((range, place));
+        Some((kind.element_letter(), id, at))
     }
 }

@@ -81,6 +81,7 @@ impl Parser {
                 }
             }
         }
+        self.whole_arguments(input, limits);
         while self.missing > 0 {
             if !self.argument(input, limits)? {
                 return Ok(None);
@@ -126,6 +127,12 @@ impl Parser {
     }
 
     fn count(&mut self, input: &[u8], limits: Limits) -> Result<Option<usize>, Broken> {
+        if let Some((count, behind)) = short_number(input, self.at)
+            && count <= limits.arguments
+        {
+            self.at = behind;
+            return Ok(Some(count));
+        }
         let Some(end) = line_end(input, self.at, "too big mbulk count string")? else {
             return Ok(None);
         };
@@ -136,6 +143,26 @@ impl Parser {
         };
         self.at = end + 1;
         Ok(Some(count))
+    }
+
+    /// Takes arguments as long as each is all there, with a short length: almost all are. The
+    /// others are for [`argument`](Self::argument).
+    fn whole_arguments(&mut self, input: &[u8], limits: Limits) {
+        if self.bulk.is_some() {
+            return;
+        }
+        let (mut at, mut missing) = (self.at, self.missing);
+        while missing > 0
+            && input.get(at) == Some(&b'$')
+            && let Some((bulk, start)) = short_number(input, at)
+            && bulk <= limits.bulk
+            && start + bulk + 2 <= input.len()
+        {
+            self.args.push(start..start + bulk);
+            at = start + bulk + 2;
+            missing -= 1;
+        }
+        (self.at, self.missing) = (at, missing);
     }
 
     /// Takes one argument, if it is all there.
@@ -172,6 +199,26 @@ impl Parser {
         self.missing -= 1;
         Ok(true)
     }
+}
+
+/// The number of a line of the usual kind that begins there, behind its first byte, and where the
+/// next one begins: one to four digits, of which the first is no zero.
+#[inline]
+fn short_number(input: &[u8], line: usize) -> Option<(usize, usize)> {
+    let rest = input.get(line + 1..)?;
+    let mut number = 0;
+    for (index, &byte) in rest.iter().take(5).enumerate() {
+        let digit = usize::from(byte.wrapping_sub(b'0'));
+        if digit > 9 {
+            let is_end = number > 0 && byte == b'\r' && rest.get(index + 1) == Some(&b'\n');
+            return is_end.then_some((number, line + index + 3));
+        }
+        if digit == 0 && index == 0 {
+            return None;
+        }
+        number = 10 * number + digit;
+    }
+    None
 }
 
 /// Where the line ends that begins there: its line feed.

@@ -58,6 +58,8 @@ impl Writer {
 
     /// A string.
     pub fn bulk(&mut self, bytes: &[u8]) {
+        // At once what all parts need.
+        self.bytes.reserve(bytes.len() + 32);
         self.header(b'$', bytes.len() as i64);
         self.line(bytes);
     }
@@ -144,8 +146,7 @@ impl Writer {
     }
 
     fn header(&mut self, kind: u8, number: i64) {
-        self.bytes.push(kind);
-        self.line(Digits::of(number).bytes());
+        self.bytes.extend_from_slice(Digits::of(number).line(kind));
     }
 
     fn line(&mut self, text: &[u8]) {

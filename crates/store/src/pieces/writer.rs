@@ -137,7 +137,7 @@ impl<I: Deref<Target = Inner>> Pending<I> {
                 let appended = inner.log.append(
                     &[entry],
                     |_| false,
-                    |_, location, sequence| {
+                    |_, (location, _), sequence| {
                         let value = value.get_or_insert_with(|| {
                             let most = inner.log.options().piece();
                             let value = Arc::new(Value::new(sequence, key, most));

@@ -8,7 +8,9 @@ use crate::opened::{pause, simulated, two_tiers, with_store};
 use crate::{SEGMENT, options_with};
 use fastrand::Rng;
 use timberline_io::{Disk, Faults, wait_for};
-use timberline_store::{Batch, Durability, Error, Expiry, IndexMemory, Options, Store, join};
+use timberline_store::{
+    Batch, Change, Durability, Error, Expiry, IndexMemory, KeyPlace, Options, Store, join,
+};
 
 type Model = BTreeMap<Vec<u8>, Vec<u8>>;
 
@@ -78,6 +80,67 @@ async fn put(
     }
 }
 
+/// A random operation of a key that was, or is, at this place in the index, if it was there. Others
+/// are done between that and this one.
+fn operate_at(
+    store: &Store,
+    model: &mut Model,
+    rng: &mut Rng,
+    (key, place): (&[u8], Option<KeyPlace>),
+) {
+    let (value, other) = (draw_value(rng), draw_key(rng));
+    let is_there = model.contains_key(key);
+    match rng.u8(0..5) {
+        0 => {
+            let found = place.map(|it| store.get_now_at(it, key, <[u8]>::to_vec));
+            if let Some(Poll::Ready(found)) = found {
+                assert_eq!(Some(&found), model.get(key));
+            }
+        }
+        1 => {
+            if let Poll::Ready(done) = store.put_now_at(key, &value, place) {
+                done.expect("there is space");
+                model.insert(key.into(), value);
+            }
+        }
+        2 => {
+            if let Poll::Ready(done) = store.replace_now_at(key, &value, place) {
+                assert_eq!(done.expect("there is space"), is_there);
+                if is_there {
+                    model.insert(key.into(), value);
+                }
+            }
+        }
+        3 => {
+            // Of another key's place.
+            let found = place.map(|it| store.get_now_at(it, &other, <[u8]>::len));
+            assert!(found.is_none_or(|it| it.is_pending() || other == key));
+            let changes = [Change::put(&other, &value).at(place), Change::put(key, b"")];
+            if let Poll::Ready(done) = store.replace_all_now(&changes) {
+                let are_there = is_there && model.contains_key(&other);
+                assert_eq!(done.expect("there is space"), are_there);
+                if are_there {
+                    model.insert(other, value);
+                    model.insert(key.into(), Vec::new());
+                }
+            }
+        }
+        _ => {
+            let changes = [
+                Change::delete(&other),
+                Change::put(key, &value).at(place),
+                Change::put(b"key 0", b""),
+            ];
+            if let Poll::Ready(done) = store.write_now(&changes) {
+                done.expect("there is space");
+                model.remove(&other);
+                model.insert(key.into(), value);
+                model.insert(b"key 0".to_vec(), Vec::new());
+            }
+        }
+    }
+}
+
 /// Random operations, each in one of its forms.
 async fn operate(store: &Store, model: &mut Model, rng: &mut Rng, counts: &mut Counts) {
     let key = draw_key(rng);
@@ -111,9 +174,11 @@ async fn operate(store: &Store, model: &mut Model, rng: &mut Rng, counts: &mut C
             // Keys that are there and others; some of them twice.
             let keys: Vec<_> = (0..rng.usize(0..40)).map(|_| draw_key(rng)).collect();
             let keys: Vec<&[u8]> = keys.iter().map(Vec::as_slice).collect();
-            store.prepare(&keys, |at| at % 2 == 0);
-            for key in keys {
+            let held = store.places();
+            let places = store.prepare(&held, &keys, |at| at % 2 == 0);
+            for (key, place) in keys.into_iter().zip(places) {
                 get_now(store, model, key, counts);
+                operate_at(store, model, rng, (key, place));
             }
         }
     }
@@ -185,7 +250,7 @@ fn values_in_pieces_and_those_that_expired_are_declined_and_what_can_not_be_is_s
         assert_eq!(store.get_now(b"key", <[u8]>::len), Poll::Ready(None));
         store.put(b"key", &large).await.expect("there is space");
         assert!(store.get_now(b"key", <[u8]>::len).is_pending());
-        store.prepare(&[&b"key"[..], b"other"], |_| true);
+        store.prepare(&store.places(), &[&b"key"[..], b"other"], |_| true);
         assert!(store.put_now(b"key", b"short").is_ready());
         let short = store.get_now(b"key", <[u8]>::to_vec);
         assert_eq!(short, Poll::Ready(Some(b"short".to_vec())));
@@ -241,7 +306,7 @@ fn the_nth_request_fails_for_every_n() {
                         pause().await;
                     }
                     let key = vec![rng.u8(0..20)];
-                    store.prepare(&[&key[..]], |_| true);
+                    store.prepare(&store.places(), &[&key[..]], |_| true);
                     if let Poll::Ready(found) = store.get_now(&key, <[u8]>::to_vec) {
                         assert_eq!(found.as_ref(), model.get(&key), "{n}");
                     }

@@ -4,7 +4,7 @@ use std::path::Path;
 use std::task::Poll;
 
 use timberline_io::{Disk, wait_for};
-use timberline_store::{Batch, Durability, MAX_KEY, MAX_VALUE, Options, Store};
+use timberline_store::{Batch, Change, Durability, MAX_KEY, MAX_VALUE, Options, Store};
 
 use crate::{options, simulated, with_store};
 
@@ -233,10 +233,8 @@ fn what_needs_no_waiting_is_done_at_once_or_not_at_all() {
                 Poll::Pending => panic!("it was not flushed"),
             };
             assert_eq!(store.put_now(b"a", b"1").is_ready(), is_at_once);
-            let mut batch = Batch::new();
-            batch.put(b"b", b"1");
-            batch.delete(b"a");
-            assert_eq!(store.write_now(&batch).is_ready(), is_at_once);
+            let changes = [Change::put(b"b", b"1"), Change::delete(b"a")];
+            assert_eq!(store.write_now(&changes).is_ready(), is_at_once);
             if !is_at_once {
                 assert_eq!((store.len(), value(b"b")), (0, None));
                 return;
@@ -250,13 +248,11 @@ fn what_needs_no_waiting_is_done_at_once_or_not_at_all() {
             assert_eq!((value(b"b"), value(b"c")), (Some(b"2".to_vec()), None));
             assert_eq!((store.len(), store.starting_with(b'c')), (1, 0));
             // A batch whose keys are not all there is not done, whichever is missing.
-            let replaced_all = |keys: [&[u8]; 3]| {
-                let mut batch = Batch::with_capacity(6, 3);
-                keys.iter().for_each(|key| batch.put(key, b"3"));
-                match store.replace_all_now(&batch) {
-                    Poll::Ready(replaced) => replaced.expect("there is space"),
-                    Poll::Pending => panic!("there is nothing to wait for"),
-                }
+            let replaced_all = |keys: [&[u8]; 3]| match store
+                .replace_all_now(&keys.map(|key| Change::put(key, b"3")))
+            {
+                Poll::Ready(replaced) => replaced.expect("there is space"),
+                Poll::Pending => panic!("there is nothing to wait for"),
             };
             for keys in [[b"a", b"b", b"b"], [b"b", b"a", b"b"], [b"b", b"b", b"a"]] {
                 assert!(!replaced_all(keys.map(|it| &it[..])));

@@ -67,6 +67,18 @@ impl<M: Memory, R: Reach> Tree<M, R> {
         self.retry(|| self.find::<false, _, _>(key, pinned, |found| self.read(found.ok()?, guard)))
     }
 
+    /// The place of a key's record.
+    #[cold]
+    #[inline(never)]
+    pub(super) fn find_patiently<'g>(
+        &'g self,
+        key: &[u8],
+        guard: &'g Guard<'_>,
+    ) -> Option<Cursor<'g>> {
+        let pinned = self.store.pinned(guard);
+        self.retry(|| self.find::<false, _, _>(key, pinned, |found| found.ok()))
+    }
+
     /// The value of the record at a cursor, which is reported.
     #[inline(always)]
     pub(super) fn read<'g>(&self, cursor: Cursor<'g>, caller: impl Caller) -> Option<Loan<'g>> {

@@ -15,6 +15,7 @@ use timberline_sync::Restart;
 use timberline_sync::epoch::Guard;
 use timberline_tier::Memory;
 
+use super::find::Cursor;
 use super::get::Lookup;
 use super::node::{Direct, Inner, Link, Reach};
 use super::tree::Tree;
@@ -50,7 +51,7 @@ impl<'t, B: AsRef<[u8]>, R: Reach> Asked<'t, B, R> {
         &mut self,
         tree: &Tree<M, R>,
         node: Inner<'t, R>,
-    ) -> Result<Poll<Option<Loan<'t>>>, Restart> {
+    ) -> Result<Poll<Option<Cursor<'t>>>, Restart> {
         let key = self.key.as_ref();
         let (child, depth, _) = node.child_for(key, self.depth)?;
         if child.is_none() {
@@ -67,7 +68,7 @@ impl<'t, B: AsRef<[u8]>, R: Reach> Asked<'t, B, R> {
         &mut self,
         tree: &Tree<M, R>,
         direct: Direct<'t>,
-    ) -> Result<Poll<Option<Loan<'t>>>, Restart> {
+    ) -> Result<Poll<Option<Cursor<'t>>>, Restart> {
         let key = self.key.as_ref();
         if let Some(&byte) = key.get(self.depth) {
             let child = direct.child(tree.base, byte);
@@ -92,7 +93,7 @@ impl<'t, B: AsRef<[u8]>, R: Reach> Asked<'t, B, R> {
         &mut self,
         tree: &Tree<M, R>,
         root: Inner<'t, R>,
-    ) -> Result<Poll<Option<Loan<'t>>>, Restart> {
+    ) -> Result<Poll<Option<Cursor<'t>>>, Restart> {
         let Some(top) = self.child.direct() else {
             return self.read(tree, root);
         };
@@ -110,8 +111,7 @@ impl<'t, B: AsRef<[u8]>, R: Reach> Asked<'t, B, R> {
     fn step<M: Memory>(
         &mut self,
         tree: &'t Tree<M, R>,
-        guard: &'t Guard<'t>,
-    ) -> Result<Poll<Option<Loan<'t>>>, Restart> {
+    ) -> Result<Poll<Option<Cursor<'t>>>, Restart> {
         let (parent, child, key) = (self.parent, self.child, self.key.as_ref());
         let validate = || parent.map_or(Ok(()), |parent| parent.validate());
         if let Some(direct) = child.direct() {
@@ -129,27 +129,25 @@ impl<'t, B: AsRef<[u8]>, R: Reach> Asked<'t, B, R> {
                 tree.look_in(shared, key, validate)?.ok()
             }
         };
-        Ok(Poll::Ready(
-            cursor.and_then(|cursor| tree.read(cursor, guard)),
-        ))
+        Ok(Poll::Ready(cursor))
     }
 
-    /// Whether the lookup has ended: then `found` gets the value.
+    /// Whether the lookup has ended: then `found` gets the record's place.
     #[inline(always)]
     fn settle<M: Memory>(
         &mut self,
         tree: &'t Tree<M, R>,
-        guard: &'t Guard<'t>,
-        met: Result<Poll<Option<Loan<'t>>>, Restart>,
-        found: impl FnOnce(Option<Loan<'t>>),
+        guard: &'t Guard<'_>,
+        met: Result<Poll<Option<Cursor<'t>>>, Restart>,
+        found: impl FnOnce(Option<Cursor<'t>>),
     ) -> bool {
-        let value = match met {
+        let cursor = match met {
             Ok(Poll::Pending) => return false,
-            Ok(Poll::Ready(value)) => value,
-            Err(Restart) => tree.get_patiently(self.key.as_ref(), guard),
+            Ok(Poll::Ready(cursor)) => cursor,
+            Err(Restart) => tree.find_patiently(self.key.as_ref(), guard),
         };
         self.child = Link::NONE;
-        found(value);
+        found(cursor);
         true
     }
 }
@@ -159,7 +157,7 @@ impl<M: Memory, R: Reach> Tree<M, R> {
     /// thread is pinned.
     pub fn get_each<H: Represent, B: AsRef<[u8]>>(
         &self,
-        mut keys: impl Iterator<Item = B>,
+        keys: impl Iterator<Item = B>,
         depth: usize,
         mut found: impl FnMut(usize, Option<Loan<'_>>),
     ) {
@@ -168,6 +166,20 @@ impl<M: Memory, R: Reach> Tree<M, R> {
             let lookups = keys.map(|key| Lookup::new(self, key, guard, guard));
             return fetch_each::<H, _>(self.memory(), depth, lookups, found);
         }
+        self.find_each(guard, keys, depth, |at, cursor| {
+            found(at, cursor.and_then(|cursor| self.read(cursor, guard)));
+        });
+    }
+
+    /// The same in plain memory, with each record's place, as long as the thread is pinned.
+    #[inline(always)]
+    pub(super) fn find_each<'g, B: AsRef<[u8]>>(
+        &'g self,
+        guard: &'g Guard<'_>,
+        mut keys: impl Iterator<Item = B>,
+        depth: usize,
+        mut found: impl FnMut(usize, Option<Cursor<'g>>),
+    ) {
         let depth = depth.clamp(1, MAX_DEPTH);
         let mut group = SmallVec::<[_; MAX_DEPTH]>::new();
         let mut first = 0;
@@ -175,7 +187,7 @@ impl<M: Memory, R: Reach> Tree<M, R> {
             let Ok(Some(root)) = self.top_inner(self.store.pinned(guard)) else {
                 // There is one node at most, or a writer has locked the root.
                 let Some(key) = keys.next() else { return };
-                found(first, self.get_patiently(key.as_ref(), guard));
+                found(first, self.find_patiently(key.as_ref(), guard));
                 first += 1;
                 continue;
             };
@@ -193,7 +205,7 @@ impl<M: Memory, R: Reach> Tree<M, R> {
                 is_over = true;
                 for (at, asked) in (first..).zip(&mut group) {
                     if !asked.child.is_none() {
-                        let met = asked.step(self, guard);
+                        let met = asked.step(self);
                         is_over &= asked.settle(self, guard, met, |value| found(at, value));
                     }
                 }

@@ -15,6 +15,7 @@
 //! | `find.rs`, `descent.rs` | the way from the root to a record: in one go, or one node a step |
 //! | `get.rs`, `insert.rs`, `update.rs`, `remove.rs`, `pop.rs` | operations on a record |
 //! | `many.rs` | lookups of many keys |
+//! | `spot.rs` | records that were found together, and are changed one by one |
 //! | `share.rs`, `fresh.rs` | records that come to share a node; memory for nodes |
 //! | `walk.rs`, `way.rs`, `scan.rs` | many records in order |
 //! | `migrate.rs`, `compact.rs`, `placed.rs` | moving nodes between tiers, and within one |
@@ -36,6 +37,7 @@ mod pop;
 mod remove;
 mod scan;
 mod share;
+mod spot;
 mod stats;
 mod tree;
 mod update;
@@ -44,6 +46,7 @@ mod way;
 
 pub use map::Art;
 pub use node::{Far, Near, Reach};
+pub use spot::{Held, Spot};
 
 /// An iterator over a range of an [`Art`]. See [`Map::range`](crate::Map::range).
 pub type Range<K, V, M, R> = crate::range::Records<K, V, tree::Tree<M, R>>;
