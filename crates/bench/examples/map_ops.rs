@@ -1,5 +1,6 @@
 //! One operation on one map, to count its instructions: `map_ops <map>-<operation> <n>`.
-//! `cargo xtask callgrind` runs it.
+//! `cargo xtask callgrind` runs it. `slow:<map>` is a map whose leaves are slow, and which may have
+//! copies of records but has none: what a map in tiers pays for them.
 
 use std::hint::black_box;
 use std::ops::ControlFlow;
@@ -7,10 +8,10 @@ use std::process::ExitCode;
 use std::sync::Arc;
 
 use timberline_bench::workload::{KeySpace, Rng, load_order};
-use timberline_placement::AllFast;
+use timberline_placement::{AllFast, NewNode, Placement};
 use timberline_remote::fabric::InProcess;
 use timberline_remote::{Layout, Options, RemoteTree, load};
-use timberline_tier::{Arenas, ArenasConfig, Native};
+use timberline_tier::{Arenas, ArenasConfig, Native, TierId};
 use timberline_tree::{Art, BTree, Bytes, Masstree, Representation, Word};
 
 const RECORDS: u64 = 50_000;
@@ -18,14 +19,33 @@ const RECORDS: u64 = 50_000;
 const SCANNED: usize = 50;
 const USAGE: &str = "usage: map_ops <map>-<operation> <n>; maps: btree, strings (a B+tree of \
                      strings), art, masstree, remote (a B+tree over memory servers, all of it in \
-                     the cache); operations: get, insert, update, remove, scan";
+                     the cache), or slow:<map> but for the last; operations: get, many (16 keys), \
+                     insert, over, update, renew, remove, scan";
+/// Keys of an operation `many`.
+const MANY: u64 = 16;
+
+/// Inner nodes fast, leaves slow, and as many pages of copies as have room, though nobody adds one.
+struct SlowLeaves;
+
+impl Placement for SlowLeaves {
+    fn place(&self, node: NewNode) -> TierId {
+        match node.height {
+            0 => TierId::SLOW,
+            _ => TierId::FAST,
+        }
+    }
+
+    fn record_pages(&self, nodes: usize) -> usize {
+        nodes
+    }
+}
 
 /// Runs `n` operations of one kind on a loaded map. `$key` writes a number as the map's key.
 macro_rules! run {
-    ($map:ty, $stored:ty, $key:expr, $value:expr, $operation:expr, $n:expr) => {{
+    ($map:ty, $stored:ty, $key:expr, $value:expr, $placement:expr, $operation:expr, $n:expr) => {{
         let arenas = ArenasConfig::two_tiers(256 << 20, 64 << 20);
         let arenas = Arenas::new(&arenas).expect("addresses");
-        let map = <$map>::in_memory(Native(arenas), Arc::new(AllFast)).expect("memory for a node");
+        let map = <$map>::in_memory(Native(arenas), $placement).expect("memory for a node");
         let space = KeySpace::new(1 << 24).expect("a valid size");
         let insert = |id| {
             let key = space.key(id);
@@ -41,7 +61,21 @@ macro_rules! run {
                     black_box(value);
                 }));
             }),
+            "many" => {
+                let ids: Vec<u64> = ids.collect();
+                for ids in ids.chunks(MANY as usize) {
+                    let keys: Vec<u64> = ids.iter().map(|&id| space.key(id)).collect();
+                    let mut values = vec![None; keys.len()];
+                    map.get_many(&keys, &mut values);
+                    black_box(values);
+                }
+            }
             "insert" => (RECORDS..RECORDS + $n).for_each(insert),
+            "over" => ids.for_each(insert),
+            "renew" => ids.for_each(|id| {
+                black_box(map.remove(&$key(&space.key(id))));
+                insert(id);
+            }),
             "update" => ids.for_each(|id| {
                 let key = space.key(id);
                 let before = map.update(&$key(&key), $value(&key));
@@ -62,11 +96,21 @@ macro_rules! run {
 }
 
 fn run(map: &str, operation: &str, n: u64) -> Option<()> {
+    let (placement, map): (Arc<dyn Placement>, &str) = match map.strip_prefix("slow:") {
+        Some(map) => (Arc::new(SlowLeaves), map),
+        None => (Arc::new(AllFast), map),
+    };
     match map {
-        "btree" => run!(BTree<u64, u64>, Word, |key: &u64| *key, |key: &u64| *key, operation, n),
-        "strings" => run!(BTree<u64, Vec<u8>>, Bytes, |key: &u64| *key, as_bytes, operation, n),
-        "art" => run!(Art<u64, u64>, Word, as_is, |key: &u64| *key, operation, n),
-        "masstree" => run!(Masstree<u64, u64>, Word, as_is, |key: &u64| *key, operation, n),
+        "btree" => {
+            run!(BTree<u64, u64>, Word, |key: &u64| *key, |key: &u64| *key, placement, operation, n)
+        }
+        "strings" => {
+            run!(BTree<u64, Vec<u8>>, Bytes, |key: &u64| *key, as_bytes, placement, operation, n)
+        }
+        "art" => run!(Art<u64, u64>, Word, as_is, |key: &u64| *key, placement, operation, n),
+        "masstree" => {
+            run!(Masstree<u64, u64>, Word, as_is, |key: &u64| *key, placement, operation, n)
+        }
         "remote" => {
             let done = timberline_io::wait_for(run_remote(operation, n));
             return done.expect("memory servers of this process");
