@@ -191,12 +191,17 @@ pub trait Compaction {
 }
 
 /// The record cache: pages of copies of hot records whose leaves are slow. Pages are numbered from
-/// 0, and the last one is added and dropped next. Each takes as much memory as a fast leaf.
-/// Once a page has warmed up, it is about as hot as any other. A dropped page loses only copies.
+/// 0, and the last one is added and dropped next. Once a page has warmed up, it is about as hot as
+/// any other. A dropped page loses only copies.
 pub trait RecordCache {
     /// How many pages there are, and how many there may be.
     fn record_pages(&self) -> (usize, usize) {
         (0, 0)
+    }
+
+    /// Bytes of a page.
+    fn record_page_bytes(&self) -> usize {
+        0
     }
 
     /// Adds a page. `false` where fast memory is full, or if there are as many as there may be.

@@ -1,214 +1,45 @@
 //! Copies of hot records apart from their leaves: that lookups find them, and that they are never
-//! stale.
+//! stale, in every map (`tree/tests/suite/copied.rs`) and where a map has its own ways.
 //!
 //! That they are not while threads and a migrator meet is what the shared suite looks at: its
 //! placement `shuffle` lets pages of copies come and go.
 
+#[path = "../../tree/tests/suite/art_of_words.rs"]
+mod art_of_words;
+#[path = "../../tree/tests/suite/btree_of_words.rs"]
+mod btree_of_words;
+#[path = "../../tree/tests/suite/copied.rs"]
+mod copied;
+#[path = "../../tree/tests/suite/masstree_of_words.rs"]
+#[allow(dead_code)]
+mod masstree_of_words;
 #[path = "../../tree/tests/suite/mod.rs"]
 #[allow(dead_code, unused_macros)]
 mod suite;
 
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
+use std::sync::atomic::Ordering::Relaxed;
 
+use btree_of_words::NODE_128;
+use copied::{Loaded, Watching, copies_suite_for};
 use suite::arenas;
 use suite::check::reclaim_until;
-use timberline_placement::{Access, LeafRef, Move, NewNode, NodeKey, Placed, Placement};
+use timberline_placement::{Move, NodeKey};
 use timberline_tier::{Memory, Native, TierId};
-use timberline_tree::BTree;
-use timberline_tree::btree::NODE_1K;
+use timberline_tree::art::Near;
+use timberline_tree::btree::{NODE_1K, NODE_256};
+use timberline_tree::{Art, BTree, Masstree};
 
-type Map = BTree<u64, u64, Native, NODE_1K>;
-
-/// Words of a node of 128 bytes.
-const NODE_128: usize = 12;
-
-/// Inner nodes fast, leaves slow, as many pages as nodes fit, each access reported.
-#[derive(Default)]
-struct Watching {
-    copies: AtomicU64,
-    rewrites: AtomicU64,
-}
-
-impl Placement for Watching {
-    fn place(&self, node: NewNode) -> TierId {
-        match node.height {
-            0 => TierId::SLOW,
-            _ => TierId::FAST,
-        }
-    }
-
-    fn on_access(&self, _: LeafRef<'_>, access: Access) -> u32 {
-        if let Access::Rewrite { .. } = access {
-            self.rewrites.fetch_add(1, Relaxed);
-        }
-        1
-    }
-
-    fn record_pages(&self, nodes: usize) -> usize {
-        nodes
-    }
-
-    fn on_copy_access(&self, _: usize) -> u32 {
-        self.copies.fetch_add(1, Relaxed);
-        1
-    }
-}
-
-const RECORDS: u64 = 2_000;
-
-/// A map of records whose keys and values are known, and room for pages, none of which is there.
-fn loaded() -> (Map, Arc<Watching>) {
-    let arenas = arenas::two(16 * arenas::CHUNK, arenas::AMPLE);
-    let watching = Arc::new(Watching::default());
-    let map = Map::in_memory(Native(arenas), watching.clone()).unwrap();
-    for key in 0..RECORDS {
-        map.insert(&(3 * key), !key).unwrap();
-    }
-    (map, watching)
-}
-
-/// As many pages as find room.
-fn fill(placed: &dyn Placed) -> usize {
-    let pages = std::iter::repeat_with(|| placed.add_record_page());
-    let pages = pages.take_while(|&is_new| is_new).count();
-    assert!(pages > 8, "{pages} places");
-    pages
-}
-
-/// Has each of these records asked for often enough to have a copy. In a row: of records that took
-/// turns, some might never be counted.
-fn warm(map: &Map, keys: impl Iterator<Item = u64>) {
-    for key in keys {
-        (0..8).for_each(|_| assert!(map.get(&key).is_some()));
-    }
-}
-
-/// The value, and whether a copy gave it.
-fn get(map: &Map, watching: &Watching, key: u64) -> (Option<u64>, bool) {
-    let before = watching.copies.load(Relaxed);
-    let value = map.get(&key);
-    (value, watching.copies.load(Relaxed) > before)
-}
-
-#[test]
-fn what_is_read_again_and_again_has_a_copy() {
-    let (map, watching) = loaded();
-    let placed = map.placed();
-    assert_eq!(get(&map, &watching, 30), (Some(!10), false), "no pages yet");
-    let pages = fill(&*placed);
-    assert_eq!(placed.record_pages().0, pages);
-    assert_eq!(map.stats().record_pages, pages);
-    warm(&map, (0..50).map(|key| 3 * key));
-    let copied = (0..50).filter(|&key| get(&map, &watching, 3 * key) == (Some(!key), true));
-    assert!(
-        copied.count() > 40,
-        "places for all but those that share a bucket with too many"
-    );
-    assert_eq!(
-        get(&map, &watching, 31),
-        (None, false),
-        "what is not there has none"
-    );
-    let keys: Vec<u64> = (0..50).map(|key| 3 * key).collect();
-    let mut values = vec![None; 50];
-    let before = watching.copies.load(Relaxed);
-    map.get_many(&keys, &mut values);
-    assert!(values.iter().copied().eq((0..50).map(|key| Some(!key))));
-    assert!(watching.copies.load(Relaxed) > before + 40);
-}
-
-#[test]
-fn a_copy_is_what_its_record_is() {
-    let (map, watching) = loaded();
-    fill(&*map.placed());
-    let (one, another) = (30, 33);
-    warm(&map, [one, another].into_iter());
-    assert_eq!(get(&map, &watching, one), (Some(!10), true));
-    map.update(&one, 1);
-    assert_eq!(get(&map, &watching, one), (Some(1), true));
-    map.insert(&one, 2).unwrap();
-    assert_eq!(get(&map, &watching, one), (Some(2), true));
-    map.upsert_with(&one, |now| now.unwrap() + 1).unwrap();
-    assert_eq!(get(&map, &watching, one), (Some(3), true));
-    assert_eq!(map.modify(&one, |_| None), Some(3));
-    assert_eq!(
-        map.compare_exchange(&one, Some(3), Some(4)),
-        Ok(Ok(Some(3)))
-    );
-    assert_eq!(
-        map.compare_exchange(&one, Some(3), Some(5)),
-        Ok(Err(Some(4)))
-    );
-    assert_eq!(get(&map, &watching, one), (Some(4), true));
-    assert_eq!(map.bulk_load([(one, 5)]), Ok(1));
-    assert_eq!(get(&map, &watching, one), (Some(5), true));
-    assert_eq!(map.remove(&one), Some(5));
-    assert_eq!(get(&map, &watching, one), (None, false));
-    map.insert(&one, 6).unwrap();
-    assert_eq!(get(&map, &watching, one), (Some(6), false));
-    assert_eq!(get(&map, &watching, another), (Some(!11), true));
-    assert!(map.iter().take(12).eq((0..12).map(|key| match key {
-        10 => (one, 6),
-        key => (3 * key, !key),
-    })));
-}
-
-#[test]
-fn a_placement_is_told_whose_changes_go_to_a_copy_too() {
-    let (map, watching) = loaded();
-    fill(&*map.placed());
-    let (copied, another) = (30, 33);
-    warm(&map, [copied].into_iter());
-    let told = |change: &dyn Fn()| {
-        let before = watching.rewrites.load(Relaxed);
-        change();
-        watching.rewrites.load(Relaxed) - before
-    };
-    assert_eq!(told(&|| assert!(map.update(&copied, 1).is_some())), 1);
-    assert_eq!(told(&|| assert!(map.insert(&copied, 2).is_ok())), 1);
-    assert_eq!(told(&|| assert!(map.update(&another, 1).is_some())), 0);
-    assert_eq!(told(&|| assert!(map.insert(&another, 2).is_ok())), 0);
-    assert_eq!(told(&|| assert_eq!(map.get(&copied), Some(2))), 0);
-    assert_eq!(told(&|| assert_eq!(map.remove(&copied), Some(2))), 0);
-}
-
-#[test]
-fn records_of_fast_leaves_have_no_copies() {
-    let (map, watching) = loaded();
-    let placed = map.placed();
-    fill(&*placed);
-    warm(&map, [30].into_iter());
-    assert_eq!(get(&map, &watching, 30), (Some(!10), true));
-    let leaf = NodeKey::of_word(30, 0);
-    assert_eq!(
-        placed.promote_node(&leaf),
-        Move::Full,
-        "pages took the room of all nodes"
-    );
-    assert!(placed.drop_record_page() && placed.drop_record_page());
-    placed.reclaim();
-    reclaim_until(&*map.placed(), "a page", || {
-        placed.promote_node(&leaf) != Move::Full
-    });
-    assert_eq!(get(&map, &watching, 30), (Some(!10), false));
-    map.update(&30, 7);
-    assert_eq!(placed.demote(&leaf), Move::Moved(1));
-    assert_eq!(
-        get(&map, &watching, 30),
-        (Some(7), false),
-        "what was copied before is gone"
-    );
-    warm(&map, [30].into_iter());
-    assert_eq!(get(&map, &watching, 30).0, Some(7));
-}
+copies_suite_for!(btree: btree_of_words::Map<NODE_1K>);
+copies_suite_for!(masstree: masstree_of_words::Map<NODE_256>);
+copies_suite_for!(art: art_of_words::Map<Near>);
 
 /// A full slow leaf hands records to a fast neighbour on its left, or on its right.
 #[test]
 fn records_that_a_fast_neighbour_takes_leave_no_copies() {
     for on_the_left in [true, false] {
-        let (map, watching) = loaded();
-        let placed = map.placed();
+        let it = Loaded::<BTree<u64, u64>>::new(|n| 3 * n);
+        let (map, placed) = (&it.map, it.map.placed());
         // An ascending load leaves full leaves.
         let in_leaf = |leaf: u64| (62 * leaf..62 * (leaf + 1)).map(|key| 3 * key);
         let (full, neighbour) = (10, if on_the_left { 9 } else { 11 });
@@ -217,9 +48,9 @@ fn records_that_a_fast_neighbour_takes_leave_no_copies() {
         }
         let name = NodeKey::of_word(3 * 62 * neighbour, 0);
         assert!(matches!(placed.promote_node(&name), Move::Moved(_)));
-        fill(&*placed);
-        warm(&map, in_leaf(full));
-        let has_copy = |key: u64| get(&map, &watching, key).1;
+        it.fill();
+        it.warm(&in_leaf(full).collect::<Vec<_>>());
+        let has_copy = |key: u64| it.get(key).1;
         let before = in_leaf(full).filter(|&key| has_copy(key)).count();
         assert!(before > 40, "{before}");
 
@@ -242,7 +73,7 @@ fn records_that_a_fast_neighbour_takes_leave_no_copies() {
         let demoted = placed.demote(&taken);
         assert_eq!(demoted, Move::Moved(1));
         let copied = |&key: &u64| {
-            let (value, is_copy) = get(&map, &watching, key);
+            let (value, is_copy) = it.get(key);
             assert_eq!(value, Some(key + 7));
             is_copy
         };
@@ -251,44 +82,117 @@ fn records_that_a_fast_neighbour_takes_leave_no_copies() {
     }
 }
 
-#[test]
-fn a_page_is_taken_for_no_leaf() {
-    let (map, _) = loaded();
-    let placed = map.placed();
-    fill(&*placed);
-    warm(&map, (0..RECORDS).map(|key| 3 * key));
-    let fast = map.memory().arenas().range_of(TierId::FAST);
-    let mut slots = fast.step_by(Map::NODE_BYTES);
-    assert!(
-        slots.all(|slot| placed.fence_at(slot).is_none()),
-        "all leaves are slow"
-    );
+/// A string of some bytes, all of which differ from those of another number's.
+fn string(number: u64, bytes: usize) -> Vec<u8> {
+    (0..bytes as u64)
+        .map(|at| (number * 7 + at * number) as u8)
+        .collect()
 }
 
+/// Strings of up to 40 bytes have copies, and longer ones none; one that begins like another is
+/// not taken for it.
+macro_rules! copies_of_strings {
+    ($($test:ident: $map:ident;)*) => {$(
+        #[test]
+        fn $test() {
+            let watching = Arc::new(Watching::default());
+            let arenas = arenas::two(256 * arenas::CHUNK, arenas::AMPLE);
+            let map = $map::<[u8], u64>::in_memory(Native(arenas), watching.clone()).unwrap();
+            let all = |number| (0..64).map(move |bytes| string(number, bytes));
+            let keys: Vec<_> = all(1).chain(all(3)).chain([vec![0], vec![0, 0]]).collect();
+            // The empty one is there twice.
+            for key in &keys {
+                map.insert(&key[..], key.len() as u64).unwrap();
+            }
+            let placed = map.placed();
+            while placed.add_record_page() {}
+            let get = |key: &[u8]| {
+                let before = watching.copies.load(Relaxed);
+                let value = map.get(key);
+                (value, watching.copies.load(Relaxed) > before)
+            };
+            let (mut short, mut copied) = (0, 0);
+            for (number, key) in (0..).zip(&keys) {
+                (0..8).for_each(|_| _ = map.get(&key[..]));
+                let (value, is_copied) = get(key);
+                assert_eq!(value, Some(key.len() as u64));
+                assert!(!is_copied || key.len() <= 40, "{key:?}");
+                short += usize::from(key.len() <= 40);
+                copied += usize::from(is_copied);
+                map.update(&key[..], 1000 + number);
+                assert_eq!(get(key), (Some(1000 + number), is_copied));
+                // What begins like it, or goes on.
+                let longer = [&key[..], &[255]].concat();
+                assert_eq!(get(&longer), (None, false));
+                map.insert(&longer[..], 5).unwrap();
+                (0..8).for_each(|_| assert_eq!(map.get(&longer[..]), Some(5)));
+                assert_eq!(map.get(&key[..]), Some(1000 + number));
+                assert_eq!(map.remove(&longer[..]), Some(5));
+                assert_eq!(get(&longer), (None, false));
+                assert_eq!(map.remove(&key[..]), Some(1000 + number));
+                assert_eq!(get(key), (None, false));
+                map.insert(&key[..], key.len() as u64).unwrap();
+            }
+            assert!(copied > short * 3 / 4, "{copied} of {short}");
+            // The leaves move, with all that lies beside them.
+            for key in &keys {
+                (0..8).for_each(|_| _ = map.get(&key[..]));
+            }
+            while placed.drop_record_page() {}
+            while placed.add_record_page() {}
+            for key in &keys {
+                assert_eq!(map.get(&key[..]), Some(key.len() as u64));
+            }
+        }
+    )*};
+}
+
+copies_of_strings! {
+    strings_in_masstree: Masstree;
+    strings_in_art: Art;
+}
+
+/// A record that goes to a layer of its own keeps its copy; if that layer is fast, it loses it.
 #[test]
-fn pages_come_and_go() {
-    let (map, watching) = loaded();
-    let placed = map.placed();
-    let arenas = map.memory().arenas();
-    for _ in 0..3 {
-        let pages = fill(&*placed);
-        warm(&map, (0..50).map(|key| 3 * key));
-        for left in (0..pages).rev() {
-            assert!(placed.drop_record_page());
-            assert_eq!(placed.record_pages().0, left);
+fn a_record_that_goes_a_layer_down_keeps_its_copy_if_that_is_slow() {
+    for (is_fast, bytes) in [(false, 9), (false, 30), (true, 9), (true, 30)] {
+        let watching = Arc::new(Watching::default());
+        let arenas = arenas::two(64 * arenas::CHUNK, arenas::AMPLE);
+        let map = Masstree::<[u8], u64>::in_memory(Native(arenas), watching.clone()).unwrap();
+        let key = string(3, bytes);
+        map.insert(&key[..], 1).unwrap();
+        for number in 1..100 {
+            map.insert(&string(2 * number + 3, 7)[..], number).unwrap();
         }
-        assert!(!placed.drop_record_page());
-        for key in 0..RECORDS {
-            assert_eq!(get(&map, &watching, 3 * key), (Some(!key), false));
+        let placed = map.placed();
+        let get = |key: &[u8]| {
+            let before = watching.copies.load(Relaxed);
+            let value = map.get(key);
+            (value, watching.copies.load(Relaxed) > before)
+        };
+        (0..40).for_each(|_| _ = placed.add_record_page());
+        (0..8).for_each(|_| assert_eq!(map.get(&key[..]), Some(1)));
+        let (_, is_copied) = get(&key);
+        watching.make_leaves_fast(is_fast);
+        let beside = [&key[..bytes - 1], b"!"].concat();
+        map.insert(&beside[..], 2).unwrap();
+        assert_eq!(get(&key), (Some(1), is_copied && !is_fast));
+        map.update(&key[..], 3);
+        assert_eq!(get(&key), (Some(3), is_copied && !is_fast));
+        // Further down, and up to a leaf that another placement would have made slow.
+        for len in [1, 2, 8].into_iter().filter(|len| len + 1 < bytes) {
+            map.insert(&[&key[..len], b"?-------"].concat()[..], 4)
+                .unwrap();
         }
-        suite::check::reclaim_until(&*map.placed(), "pages", || {
-            let used = arenas.used(TierId::FAST) + arenas.used(TierId::SLOW);
-            used == map.stats().bytes_in_nodes
-        });
+        map.update(&key[..], 5);
+        assert_eq!(get(&key).0, Some(5));
+        let leaf = masstree_of_words::leaf_of(&key);
+        placed.demote_subtree(&leaf);
+        assert_eq!(get(&key).0, Some(5));
+        assert_eq!(map.remove(&key[..]), Some(5));
+        assert_eq!(get(&key), (None, false));
+        assert_eq!(get(&beside).0, Some(2));
     }
-    fill(&*placed);
-    map.clear();
-    assert_eq!(placed.record_pages().0, 0);
 }
 
 /// A page takes the memory of a leaf that left, and its place in the directory some that chunks
@@ -296,7 +200,7 @@ fn pages_come_and_go() {
 #[test]
 fn a_full_tier_exchanges_leaves_for_pages() {
     let arenas = arenas::two(1 << 20, arenas::AMPLE);
-    let map = Map::in_memory(Native(arenas), Arc::new(Watching::default())).unwrap();
+    let map = BTree::<u64, u64>::in_memory(Native(arenas), Arc::new(Watching::default())).unwrap();
     map.bulk_load((0..100_000).map(|key| (key, !key))).unwrap();
     let placed = map.placed();
     let leaves = || (0..100_000).step_by(20).map(|key| NodeKey::of_word(key, 0));
@@ -328,7 +232,7 @@ fn copies_of_the_least_and_greatest_keys_are_kept_in_any_node_size_and_tier() {
     let arenas = map.memory().arenas();
     assert!((0..3).all(|tier| arenas.used(TierId(tier)) > 0));
     let placed = map.placed();
-    fill(&*placed);
+    while placed.add_record_page() {}
     // Room for leaves that come.
     assert!((0..8).all(|_| placed.drop_record_page()));
     placed.reclaim();

@@ -13,6 +13,7 @@ mod goal;
 mod key;
 mod map;
 pub mod masstree;
+mod mode;
 mod node;
 mod range;
 #[cfg(feature = "seeded-bugs")]

@@ -27,6 +27,9 @@ pub enum Bug {
     /// The maker of a copy checks whether its leaf changed before it has locked the copy's
     /// bucket, not after that.
     CopiedUnlocked,
+    /// A record's value is written before its copy's bucket is locked, not while it is: where
+    /// lookups read locked leaves, the new value is seen, and then the old one.
+    CopyWrittenLate,
     /// The walk to a fast inner node reads the first entry of an empty leaf: a value of a record
     /// that was there is taken for a link.
     EmptyLeafEntered,
@@ -40,7 +43,7 @@ pub enum Bug {
 
 #[cfg(feature = "seeded-bugs")]
 impl Bug {
-    const ALL: [Bug; 10] = [
+    const ALL: [Bug; 11] = [
         Bug::CopiedBeforeLocked,
         Bug::LeakedWhereMemoryEnds,
         Bug::ToldInBetween,
@@ -48,6 +51,7 @@ impl Bug {
         Bug::LastLeftBehind,
         Bug::CopyLeftBehind,
         Bug::CopiedUnlocked,
+        Bug::CopyWrittenLate,
         Bug::EmptyLeafEntered,
         Bug::PoppedInTwoSteps,
         Bug::StillToldFull,

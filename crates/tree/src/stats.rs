@@ -20,8 +20,10 @@ pub struct Stats {
     pub leaves: LevelFill,
     /// The size of a node in bytes; the average of leaves if they differ.
     pub node_bytes: usize,
-    /// Pages with copies of hot records, each as large as a node; they come and go.
+    /// Pages with copies of hot records; they come and go.
     pub record_pages: usize,
+    /// Bytes of these pages, in fast memory.
+    pub copies_bytes: usize,
     /// Bytes of all nodes, and of values in blocks, ends of long keys, layers' prefixes, and pages
     /// of copies.
     pub bytes_in_nodes: usize,
@@ -43,4 +45,13 @@ pub struct Stats {
     /// is reclaimed. A future that was forgotten (`std::mem::forget`), or is never polled again,
     /// counts here.
     pub live_futures: usize,
+}
+
+impl Stats {
+    /// Adds this many pages of copies of hot records, each of so many bytes.
+    pub(crate) fn add_copies(&mut self, pages: usize, bytes: usize) {
+        self.record_pages = pages;
+        self.copies_bytes = pages * bytes;
+        self.bytes_in_nodes += self.copies_bytes;
+    }
 }

@@ -183,9 +183,13 @@ mod planted {
     use timberline_tree::seeded::{Bug, plant};
 
     fn is_found(bug: Bug) {
+        is_found_in::<btree_of_words::Map<NODE_128>>(bug);
+    }
+
+    fn is_found_in<T: TestMap>(bug: Bug) {
         // All of shuttle's threads are this one.
         plant(bug);
-        let found = explore_both_ways::<btree_of_words::Map<NODE_128>>();
+        let found = explore_both_ways::<T>();
         println!("{}", found.expect("the bug is found"));
     }
 
@@ -200,6 +204,16 @@ mod planted {
     }
 
     #[test]
+    fn a_record_of_a_masstree_copied_before_the_bucket_is_locked_is_found() {
+        is_found_in::<masstree_of_words::Map<NODE_128>>(Bug::CopiedUnlocked);
+    }
+
+    #[test]
+    fn a_record_of_a_radix_tree_copied_before_the_bucket_is_locked_is_found() {
+        is_found_in::<art_of_words::Map<Near>>(Bug::CopiedUnlocked);
+    }
+
+    #[test]
     fn a_link_that_still_tells_of_all_records_is_found() {
         plant(Bug::StillToldFull);
         assert!(fill_and_take_both_ways().is_some());
@@ -208,5 +222,15 @@ mod planted {
     #[test]
     fn a_copy_left_behind_is_found() {
         is_found(Bug::CopyLeftBehind);
+    }
+
+    #[test]
+    fn a_copy_left_behind_by_a_masstree_is_found() {
+        is_found_in::<masstree_of_words::Map<NODE_128>>(Bug::CopyLeftBehind);
+    }
+
+    #[test]
+    fn a_copy_left_behind_by_a_radix_tree_is_found() {
+        is_found_in::<art_of_words::Map<Near>>(Bug::CopyLeftBehind);
     }
 }

@@ -38,6 +38,10 @@ type Strings = AnyBits<btree_of_bytes::Map<{ btree_of_bytes::NODE_128 }>>;
 #[cfg(feature = "seeded-bugs")]
 type Radix = AnyBits<art_of_words::Map<timberline_tree::art::Near>>;
 
+/// Masstree of two layers.
+#[cfg(feature = "seeded-bugs")]
+type Layers = AnyBits<masstree_of_words::Map<NODE_128>>;
+
 /// Maps until a mistake has to be found. The first few will do.
 const PATIENCE: u64 = 200;
 
@@ -139,8 +143,24 @@ fn a_leaf_copied_before_it_is_locked_is_found_with_any_seed() {
 #[test]
 #[cfg(feature = "seeded-bugs")]
 fn a_copy_that_a_writer_leaves_behind_is_found() {
-    found(None, |map: &Map, keys: &Keys, call, log: &mut Log<'_>| {
-        copy_left_behind();
+    use timberline_tree::seeded::Bug;
+
+    found_where_writers_have::<Map>(Bug::CopyLeftBehind);
+    found_where_writers_have::<Layers>(Bug::CopyLeftBehind);
+    found_where_writers_have::<Radix>(Bug::CopyLeftBehind);
+}
+
+/// Of the radix tree, whose lookups read leaves that are locked.
+#[test]
+#[cfg(feature = "seeded-bugs")]
+fn a_value_that_is_written_before_its_copy_is_locked_is_found() {
+    found_where_writers_have::<Radix>(timberline_tree::seeded::Bug::CopyWrittenLate);
+}
+
+#[cfg(feature = "seeded-bugs")]
+fn found_where_writers_have<T: TestMap>(bug: timberline_tree::seeded::Bug) {
+    found(None, |map: &T, keys: &Keys, call, log: &mut Log<'_>| {
+        timberline_tree::seeded::plant(bug);
         perform(map, keys, call, log);
     });
 }
@@ -151,6 +171,8 @@ fn a_copy_that_a_writer_leaves_behind_is_found() {
 #[cfg(feature = "seeded-bugs")]
 fn a_copy_that_a_move_leaves_behind_is_found() {
     found(Some(copy_left_behind), perform::<Map>);
+    found(Some(copy_left_behind), perform::<Layers>);
+    found(Some(copy_left_behind), perform::<Radix>);
 }
 
 #[cfg(feature = "seeded-bugs")]

@@ -338,9 +338,7 @@ impl<I: PlacedIndex> Subject<I> {
     fn levels_of(stats: &Stats) -> Vec<LevelFill> {
         // An average, if nodes differ in size.
         let nodes = stats.levels.iter().map(|level| level.fast + level.slow);
-        let node = stats
-            .bytes_in_nodes
-            .saturating_sub(stats.record_pages * stats.node_bytes);
+        let node = stats.bytes_in_nodes.saturating_sub(stats.copies_bytes);
         let node = (node / nodes.sum::<usize>().max(1)) as u64;
         let level = |(level, fill): (usize, &timberline_tree::LevelFill)| LevelFill {
             level: level as u8,
@@ -350,11 +348,6 @@ impl<I: PlacedIndex> Subject<I> {
             bytes_slow: fill.slow as u64 * node,
         };
         stats.levels.iter().enumerate().map(level).collect()
-    }
-
-    /// Bytes in the fast tier for copies of records.
-    fn copies_bytes(stats: &Stats) -> u64 {
-        (stats.record_pages * stats.node_bytes) as u64
     }
 
     /// Sets the figures that the map itself reports.
@@ -397,7 +390,7 @@ impl<I: PlacedIndex> Subject<I> {
         outcome.bytes_per_record = bytes / stats.records.max(1) as f64;
         if !self.is_of_pages() {
             outcome.levels = Self::levels_of(&stats);
-            outcome.copies_bytes = Self::copies_bytes(&stats);
+            outcome.copies_bytes = stats.copies_bytes as u64;
         }
         if self.row.tiers == Tiers::BothFast {
             outcome.fast_bytes_peak += arenas.budget(TierId::SLOW).peak() as u64;

@@ -354,6 +354,10 @@ impl RecordCache for FakeTree {
         (lock(&self.state).pages, self.most_pages)
     }
 
+    fn record_page_bytes(&self) -> usize {
+        self.node_bytes()
+    }
+
     fn add_record_page(&self) -> bool {
         let (pages, most) = self.record_pages();
         let fits = pages < most && !self.is_full(TierId::FAST);

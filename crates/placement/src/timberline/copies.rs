@@ -10,6 +10,7 @@ use std::time::Duration;
 use super::backoff::Backoff;
 use super::exchange::worth_it;
 use super::heat::{HOTTEST, SAMPLE};
+use crate::Placed;
 
 /// One page in this many of those there may be is enough to measure the value of pages.
 const PROBE: usize = 64;
@@ -22,6 +23,25 @@ const REMEMBERED: f64 = 0.8;
 const GROWTH: usize = 4;
 /// Warm-up: a page is warm after one to two times this long, and then holds most hot records.
 const WARM_UP: Duration = Duration::from_millis(500);
+
+/// What a page takes, in slots of an average leaf.
+#[derive(Clone, Copy, Debug)]
+pub struct PageSize(f64);
+
+impl PageSize {
+    /// Of a tree; 1 if it has no pages.
+    pub fn of(tree: &dyn Placed) -> PageSize {
+        match tree.record_page_bytes() {
+            0 => PageSize(1.0),
+            page => PageSize(page as f64 / tree.node_bytes().max(1) as f64),
+        }
+    }
+
+    /// Slots of one page, at least one: what is left over is found free in the next round.
+    pub fn slots(self) -> usize {
+        (self.0.round() as usize).max(1)
+    }
+}
 
 pub struct Copies {
     /// Samples of all accesses, halved whenever heat is.
@@ -84,20 +104,21 @@ impl Copies {
         self.samples /= 2.0;
     }
 
-    /// The average heat of a warm page, scaled as if it had been there for all samples; `None` if
-    /// it is unknown.
-    pub fn heat(&self) -> Option<u16> {
+    /// The average heat of a warm page for each slot that it takes, scaled as if it had been there
+    /// for all samples; `None` if it is unknown.
+    pub fn heat(&self, size: PageSize) -> Option<u16> {
         (self.exposure > 0.0).then(|| {
-            let samples = self.saved * self.samples / self.exposure;
+            let samples = self.saved * self.samples / self.exposure / size.0;
             (samples * f64::from(SAMPLE)).clamp(0.0, HOTTEST.into()) as u16
         })
     }
 
-    /// How many new pages are candidates, and the heat of each, given the number of pages and its
-    /// maximum. `enough` is the heat with which a leaf would be promoted.
+    /// How many new pages are candidates, and the heat of each of their slots, given the number of
+    /// pages and its maximum. `enough` is the heat with which a leaf would be promoted.
     pub fn candidates(
         &mut self,
         (pages, most): (usize, usize),
+        size: PageSize,
         enough: u16,
         now: Duration,
     ) -> (usize, u16) {
@@ -106,7 +127,7 @@ impl Copies {
             if pages >= 2 * probe {
                 self.backoff.succeeded();
             }
-            return match self.heat() {
+            return match self.heat(size) {
                 None | Some(0) => (0, 0),
                 // Samples of all pages count, so no margin; but pages must not replace pages.
                 Some(heat) => {
@@ -129,10 +150,16 @@ mod tests {
     use super::*;
 
     const SECOND: Duration = Duration::from_secs(1);
+    const AS_LEAVES: PageSize = PageSize(1.0);
 
     #[test]
     fn a_tree_without_copies_is_asked_for_none() {
-        assert_eq!(Copies::default().candidates((0, 0), 16, SECOND).0, 0);
+        assert_eq!(
+            Copies::default()
+                .candidates((0, 0), AS_LEAVES, 16, SECOND)
+                .0,
+            0
+        );
     }
 
     #[test]
@@ -141,7 +168,7 @@ mod tests {
         let mut probes = Vec::new();
         for second in 0..60 {
             // Each probe is soon gone.
-            let (pages, heat) = copies.candidates((0, 640), 99, second * SECOND);
+            let (pages, heat) = copies.candidates((0, 640), AS_LEAVES, 99, second * SECOND);
             if pages > 0 {
                 assert_eq!((pages, heat), (10, 99));
                 probes.push(second);
@@ -162,7 +189,7 @@ mod tests {
         assert_eq!(mature(50, 4), 20);
         assert_eq!(mature(50, 5), 50);
         assert_eq!(mature(0, 5), 0);
-        assert_eq!(copies.heat(), None);
+        assert_eq!(copies.heat(AS_LEAVES), None);
     }
 
     #[test]
@@ -171,35 +198,51 @@ mod tests {
         for (round, saved) in [(0, 0.0), (1, 0.0), (2, 50.0)] {
             copies.observe(1000, saved, 10, round * SECOND);
         }
-        let known = copies.heat();
+        let known = copies.heat(AS_LEAVES);
         assert!(known.is_some_and(|heat| heat > 0));
         for round in 3..10_000 {
             copies.observe(0, 0.0, 10, round * SECOND);
         }
-        assert_eq!(copies.heat(), known);
+        assert_eq!(copies.heat(AS_LEAVES), known);
     }
 
     #[test]
     fn more_come_as_hot_as_those_that_are_there() {
         let mut copies = Copies::default();
         copies.observe(500, 0.0, 10, Duration::ZERO);
-        assert_eq!(copies.candidates((10, 640), 99, SECOND), (0, 0));
+        assert_eq!(copies.candidates((10, 640), AS_LEAVES, 99, SECOND), (0, 0));
         assert_eq!(copies.observe(500, 0.0, 10, SECOND), 10);
         // 5 samples a page in half of the time: 10 for one that was always there.
         copies.observe(1000, 50.0, 20, SECOND);
         let at_ten = worth_it(10 * SAMPLE, SAMPLE) - 1;
-        assert_eq!(copies.candidates((10, 640), 99, SECOND), (2, at_ten));
+        assert_eq!(
+            copies.candidates((10, 640), AS_LEAVES, 99, SECOND),
+            (2, at_ten)
+        );
         assert_eq!(copies.observe(0, 0.0, 20, 2 * SECOND), 10);
         assert_eq!(copies.observe(0, 0.0, 20, 3 * SECOND), 20);
         // 0.8 × 50 and 320 samples, on 0.8 × 10 × 1000 and 20 × 2000 pages times samples, of 4000
         // samples in all: 30 a page.
         copies.observe(2000, 320.0, 20, 3 * SECOND);
         let at_thirty = worth_it(30 * SAMPLE, SAMPLE) - 1;
-        assert_eq!(copies.candidates((20, 640), 99, SECOND), (5, at_thirty));
+        assert_eq!(
+            copies.candidates((20, 640), AS_LEAVES, 99, SECOND),
+            (5, at_thirty)
+        );
+        let large = PageSize(10.0);
+        let a_slot_at_three = worth_it(3 * SAMPLE, SAMPLE) - 1;
+        let candidates = copies.candidates((20, 640), large, 99, SECOND);
+        assert_eq!((candidates, large.slots()), ((5, a_slot_at_three), 10));
         copies.cooled();
         let at_fifteen = worth_it(15 * SAMPLE, SAMPLE) - 1;
-        assert_eq!(copies.candidates((20, 640), 99, SECOND), (5, at_fifteen));
-        assert_eq!(copies.candidates((638, 640), 99, SECOND), (2, at_fifteen));
-        assert_eq!(copies.candidates((640, 640), 99, SECOND).0, 0);
+        assert_eq!(
+            copies.candidates((20, 640), AS_LEAVES, 99, SECOND),
+            (5, at_fifteen)
+        );
+        assert_eq!(
+            copies.candidates((638, 640), AS_LEAVES, 99, SECOND),
+            (2, at_fifteen)
+        );
+        assert_eq!(copies.candidates((640, 640), AS_LEAVES, 99, SECOND).0, 0);
     }
 }

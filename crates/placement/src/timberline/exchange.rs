@@ -3,7 +3,8 @@
 //!
 //! Pure arithmetic on heat. Input: the heat histogram of fast leaves, the pages of the record cache
 //! with their heat, the promotion candidates, and the number of free slots. Output: how many leaves
-//! to demote and up to which heat, how many pages to drop, and how many candidates to promote.
+//! to demote and up to which heat, how many slots of pages to free, and how many candidates to
+//! promote.
 
 use super::Candidate;
 use super::heat::HOTTEST;
@@ -14,10 +15,12 @@ pub struct HeatHistogram {
     total: usize,
 }
 
-/// Pages of the record cache: each takes as much memory as a leaf, and all are about equally hot.
+/// Pages of the record cache, as the slots of leaves that they take: all are about equally hot.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct Pages {
+    /// Slots.
     pub count: usize,
+    /// Of a slot.
     pub heat: u16,
 }
 
@@ -28,7 +31,7 @@ pub struct Plan {
     pub demote: usize,
     /// …of at most this heat.
     pub coldest: u16,
-    /// Drop this many pages of the record cache.
+    /// Drop pages of the record cache that take this many slots.
     pub pages: usize,
     /// Promote this many candidates, from the front of the sorted list.
     pub promote: usize,

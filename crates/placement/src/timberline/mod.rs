@@ -69,8 +69,11 @@ pub struct TimberlineConfig {
     /// The fraction of fast memory kept free for new inner nodes.
     pub reserve: f64,
     /// The largest fraction of fast memory for the record cache, 0 (no copies) to 1, in trees that
-    /// have one. Its actual size adapts.
+    /// have one and whose heat is in a table: a B+tree of words. Its actual size adapts.
     pub copies: f64,
+    /// The same where heat is in leaves: the radix tree and Masstree. None by default, as they
+    /// gain nothing by it yet (`docs/design/cache.md`).
+    pub copies_beside_leaf_heat: f64,
 }
 
 impl Default for TimberlineConfig {
@@ -81,6 +84,7 @@ impl Default for TimberlineConfig {
             samples_per_cooling: 64,
             reserve: 0.005,
             copies: 0.75,
+            copies_beside_leaf_heat: 0.0,
         }
     }
 }
@@ -320,7 +324,11 @@ impl Placement for Timberline {
     }
 
     fn record_pages(&self, nodes: usize) -> usize {
-        (nodes as f64 * self.config.copies.clamp(0.0, 1.0)) as usize
+        let largest = match self.scale.records {
+            true => self.config.copies_beside_leaf_heat,
+            false => self.config.copies,
+        };
+        (nodes as f64 * largest.clamp(0.0, 1.0)) as usize
     }
 
     fn on_copy_access(&self, page: usize) -> u32 {

@@ -12,7 +12,7 @@ use std::time::Duration;
 
 use timberline_tier::TierId;
 
-use super::copies::Copies;
+use super::copies::{Copies, PageSize};
 use super::estimates::Estimates;
 use super::exchange::{Pages, Plan, worth_it};
 use super::faster::{FasterTier, Rest};
@@ -24,6 +24,8 @@ use crate::{MAX_SAMPLE_INTERVAL, Move, Placed};
 
 /// Moves before the memory of demoted nodes is reclaimed: small enough for the reserve to last.
 pub const BATCH: usize = 64;
+/// Slots of pages that are candidates in a round, at most: a candidate takes some dozens of bytes.
+const PAGES_AT_ONCE: usize = 16_384;
 /// Below this fill of fast memory the heat of its leaves is of no use yet.
 const ROOM: f64 = 0.75;
 
@@ -95,15 +97,16 @@ impl Mover {
             free = free.min(0);
         }
 
-        let pages = self.pages(tree);
+        let (pages, size) = (self.pages(tree), PageSize::of(tree));
         let histogram = self.fast.victims.histogram(tree);
         let fast_leaves = histogram.total();
         let among_coldest = worth_it(histogram.nth_coldest(1 + fast_leaves / 100), SAMPLE);
         let (more, heat) = self
             .copies
-            .candidates(useful_pages(tree), among_coldest, now);
+            .candidates(useful_pages(tree), size, among_coldest, now);
         let what = Promotable::Page;
         let from = TierId(tree.tiers().saturating_sub(1));
+        let more = (more * size.slots()).min(PAGES_AT_ONCE);
         candidates.extend(std::iter::repeat_n(Candidate { what, heat, from }, more));
         // Not a stable sort, which takes memory; equally hot ones stay in the order of their keys.
         candidates.sort_unstable_by(|one, two| {
@@ -170,9 +173,10 @@ impl Mover {
 
     /// The pages of the record cache, with their heat.
     fn pages(&self, tree: &dyn Placed) -> Pages {
-        match self.copies.heat() {
+        let size = PageSize::of(tree);
+        match self.copies.heat(size) {
             Some(heat) => Pages {
-                count: tree.record_pages().0,
+                count: tree.record_pages().0 * size.slots(),
                 heat,
             },
             // Their value is not known yet.
@@ -180,8 +184,9 @@ impl Mover {
         }
     }
 
-    /// Drops pages of the record cache, and reclaims their memory.
-    fn give_back(tree: &dyn Placed, pages: usize) {
+    /// Drops pages of the record cache that take so many slots, and reclaims their memory.
+    fn give_back(tree: &dyn Placed, slots: usize) {
+        let pages = slots.div_ceil(PageSize::of(tree).slots());
         if (0..pages).filter(|_| tree.drop_record_page()).count() > 0 {
             tree.reclaim();
         }
@@ -200,6 +205,7 @@ impl Mover {
         let mut hot = candidates[..plan.promote].iter();
         let mut victims = self.fast.victims.victims(tree, plan).into_iter();
         let (mut promoted, mut failed) = (0, 0);
+        let (of_page, mut slots) = (PageSize::of(tree).slots(), 0);
         // Batches alternate: demotions make room for promotions.
         loop {
             let cold: Vec<Victim> = victims.by_ref().take(BATCH).collect();
@@ -210,7 +216,11 @@ impl Mover {
                 let Some(candidate) = hot.next() else { break };
                 batch += 1;
                 let Promotable::Leaf(fence) = &candidate.what else {
-                    refused += usize::from(!tree.add_record_page());
+                    slots += 1;
+                    if slots == of_page {
+                        slots = 0;
+                        refused += usize::from(!tree.add_record_page());
+                    }
                     continue;
                 };
                 match tree.promote_path(fence.clone()) {
@@ -265,7 +275,7 @@ impl Mover {
     /// Restores the boundary below each tier, from the fast one on.
     fn restore_boundaries(&mut self, tree: &dyn Placed) {
         let pages = self.pages(tree);
-        let drop_pages = |pages| Self::give_back(tree, pages);
+        let drop_pages = |slots| Self::give_back(tree, slots);
         self.fast.restore_boundary(tree, pages, drop_pages);
         for faster in &mut self.lower {
             faster.restore_boundary(tree, Pages::default(), |_| {});
@@ -351,6 +361,6 @@ fn all_fast_with_room(tree: &dyn Placed) -> bool {
 fn useful_pages(tree: &dyn Placed) -> (usize, usize) {
     let (pages, most) = tree.record_pages();
     let slow = (1..tree.tiers()).map(|tier| tree.fill(TierId(tier)).used);
-    let slow = slow.sum::<usize>() / tree.node_bytes();
+    let slow = slow.sum::<usize>() / tree.record_page_bytes().max(1);
     (pages, most.min(slow).max(pages))
 }

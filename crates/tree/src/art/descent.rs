@@ -1,6 +1,11 @@
 //! The descent from the root to a key's leaf as a [`Traversal`], one node a step, the leaf
-//! included. It reads what [`find`](super::find) reads in one go, and prefetches it a step ahead.
+//! included. It reads what [`find`](super::find) reads in one go, and prefetches it a step ahead if
+//! other work runs in between.
+//!
+//! Below the single boundary all nodes are slow. So where a copy of the record will do, the first
+//! slow node on the way is where the search for it belongs.
 
+use std::marker::PhantomData;
 use std::task::Poll;
 
 use timberline_sync::Restart;
@@ -11,19 +16,37 @@ use timberline_tier::hint::{self, LINE};
 
 use super::find::{Cursor, Top};
 use super::node::{
-    Direct, Inner, InnerLink, Leaf, Link, PACK_BYTES, Reach, Terminal, leaf_bytes, value_offset,
+    DENSE_DEPTH, DenseLeaf, Direct, Inner, InnerLink, Leaf, Link, PACK_BYTES, Reach, Terminal,
+    leaf_bytes, value_offset,
 };
 use super::tree::Tree;
+use crate::mode::Mode;
 use crate::traverse::Traversal;
 
-/// Searches the place of a key's record, one node a step. Other work runs between steps, so each
-/// prefetches the next node.
-pub(super) struct Descent<'t, B, M: Memory, R: Reach> {
+/// The outcome of a step.
+pub(super) enum Met<'t> {
+    /// A node on the way.
+    Inner,
+    /// The next node is slow, and was not prefetched: the record may have a copy. Where one will
+    /// do, that is said once.
+    Slow,
+    End(Option<Cursor<'t>>),
+}
+
+/// Searches the place of a key's record, one node a step, as its [`Mode`] says.
+pub(super) struct Descent<'t, B, M: Memory, R: Reach, D> {
     pub tree: &'t Tree<M, R>,
-    pinned: Pinned<'t>,
-    key: B,
+    pub pinned: Pinned<'t>,
+    pub key: B,
     next: Next<'t, R>,
+    /// Whether part of a prefix was not compared.
+    trusts: bool,
     restarts: u32,
+    /// Whether no slow node was met yet.
+    is_fast: bool,
+    /// The slow node that was met, and the key's first bytes, this many, that lead to it.
+    slow: Option<(Link<'t>, usize)>,
+    mode: PhantomData<D>,
 }
 
 /// The next step.
@@ -34,11 +57,13 @@ enum Next<'t, R> {
     /// Enters an inner node below another; the key's first bytes, this many, lead there.
     Inner(Inner<'t, R>, InnerLink<'t>, usize),
     Leaf(Leaf<'t>),
+    /// Reads a value of a dense leaf that has all its records.
+    Full(DenseLeaf<'t>, u8),
     /// A pack or a dense leaf, below a node that was read at a version or without one.
     Shared(Option<Inner<'t, R>>, Terminal<'t>),
 }
 
-impl<'t, B: AsRef<[u8]>, M: Memory, R: Reach> Descent<'t, B, M, R> {
+impl<'t, B: AsRef<[u8]>, M: Memory, R: Reach, D: Mode> Descent<'t, B, M, R, D> {
     #[inline(always)]
     pub fn new(tree: &'t Tree<M, R>, key: B, pinned: impl Into<Pinned<'t>>) -> Self {
         Descent {
@@ -46,12 +71,26 @@ impl<'t, B: AsRef<[u8]>, M: Memory, R: Reach> Descent<'t, B, M, R> {
             pinned: pinned.into(),
             key,
             next: Next::Start,
+            trusts: false,
             restarts: 0,
+            is_fast: true,
+            slow: None,
+            mode: PhantomData,
         }
     }
 
+    /// Restarts from the root, as a node on the path has changed.
     #[inline(always)]
-    fn advance(&mut self) -> Result<Poll<Option<Cursor<'t>>>, Restart> {
+    pub fn start_over(&mut self) {
+        pause(self.restarts);
+        self.restarts += 1;
+        self.trusts = false;
+        self.next = Next::Start;
+    }
+
+    /// Takes one step.
+    #[inline(always)]
+    pub fn advance(&mut self) -> Result<Met<'t>, Restart> {
         let Descent { tree, pinned, .. } = *self;
         // Loaded once: loads after an acquire load would be repeated.
         let (key, base) = (self.key.as_ref(), tree.base);
@@ -63,7 +102,7 @@ impl<'t, B: AsRef<[u8]>, M: Memory, R: Reach> Descent<'t, B, M, R> {
                 }
                 match tree.enter_top(link, key, parent)? {
                     Top::Inner(node) => (node, 0),
-                    Top::End(end) => return Ok(Poll::Ready(end.ok())),
+                    Top::End(end) => return Ok(Met::End(end.ok())),
                 }
             }
             Next::Direct(direct, depth) => return self.advance_directly(direct, depth),
@@ -72,11 +111,15 @@ impl<'t, B: AsRef<[u8]>, M: Memory, R: Reach> Descent<'t, B, M, R> {
                 parent.validate()?;
                 (node, depth)
             }
-            Next::Leaf(leaf) => return Ok(Poll::Ready(tree.arrive(leaf, key))),
+            Next::Leaf(leaf) => return Ok(Met::End(tree.arrive(leaf, key))),
+            Next::Full(dense, at) => {
+                let value = tree.read_full(dense, at);
+                return Ok(Met::End(Some(Cursor::InDense(dense, at, value))));
+            }
             Next::Shared(parent, shared) => {
                 let is_linked = || parent.map_or(Ok(()), |parent| parent.validate());
                 let end = tree.look_in(shared, key, is_linked)?;
-                return Ok(Poll::Ready(end.ok()));
+                return Ok(Met::End(end.ok()));
             }
         };
         self.advance_from(node, depth)
@@ -84,31 +127,22 @@ impl<'t, B: AsRef<[u8]>, M: Memory, R: Reach> Descent<'t, B, M, R> {
 
     /// Reads an inner node's child.
     #[inline(always)]
-    fn advance_from(
-        &mut self,
-        node: Inner<'t, R>,
-        depth: usize,
-    ) -> Result<Poll<Option<Cursor<'t>>>, Restart> {
+    fn advance_from(&mut self, node: Inner<'t, R>, depth: usize) -> Result<Met<'t>, Restart> {
         let (tree, key) = (self.tree, self.key.as_ref());
         tree.charge_node(node.link(), key, depth);
-        let (child, below, _) = node.child_for(key, depth)?;
-        tree.prefetch(child, key, below);
+        let (child, below, trusts) = node.child_for(key, depth)?;
+        self.trusts |= trusts;
         Ok(self.go_to(child, below, Some(node)))
     }
 
     /// Reads the entry of a node without its version.
     #[inline(always)]
-    fn advance_directly(
-        &mut self,
-        direct: Direct<'t>,
-        depth: usize,
-    ) -> Result<Poll<Option<Cursor<'t>>>, Restart> {
+    fn advance_directly(&mut self, direct: Direct<'t>, depth: usize) -> Result<Met<'t>, Restart> {
         let (tree, key) = (self.tree, self.key.as_ref());
         if let Some(&byte) = key.get(depth) {
             tree.charge_direct(direct, byte);
             let child = direct.child(tree.base, byte);
             if !child.needs_versions() {
-                tree.prefetch(child, key, depth + 1);
                 return Ok(self.go_to(child, depth + 1, None));
             }
         }
@@ -116,16 +150,18 @@ impl<'t, B: AsRef<[u8]>, M: Memory, R: Reach> Descent<'t, B, M, R> {
         self.advance_from(node, depth)
     }
 
-    /// Goes to a child, which was prefetched.
+    /// Goes to a child.
     #[inline(always)]
-    fn go_to(
-        &mut self,
-        child: Link<'t>,
-        depth: usize,
-        parent: Option<Inner<'t, R>>,
-    ) -> Poll<Option<Cursor<'t>>> {
+    fn go_to(&mut self, child: Link<'t>, depth: usize, parent: Option<Inner<'t, R>>) -> Met<'t> {
         let base = self.tree.base;
-        self.next = if let Some(direct) = child.direct() {
+        let is_full = parent.is_none() && depth == DENSE_DEPTH && child.is_full();
+        let full = match is_full && !self.trusts {
+            true => child.dense(base).zip(self.key.as_ref().get(DENSE_DEPTH)),
+            false => None,
+        };
+        self.next = if let Some((dense, &at)) = full {
+            Next::Full(dense, at)
+        } else if let Some(direct) = child.direct() {
             Next::Direct(direct, depth)
         } else if let Some(leaf) = child.leaf(base) {
             Next::Leaf(leaf)
@@ -134,23 +170,41 @@ impl<'t, B: AsRef<[u8]>, M: Memory, R: Reach> Descent<'t, B, M, R> {
         } else if let (Some(child), Some(parent)) = (child.inner(), parent) {
             Next::Inner(parent, child, depth)
         } else {
-            return Poll::Ready(None);
+            return Met::End(None);
         };
-        Poll::Pending
+        if D::OR_COPY && self.is_fast && self.tree.copies.may_be_of(child.address(base)) {
+            self.is_fast = false;
+            self.slow = Some((child, depth));
+            return Met::Slow;
+        }
+        if D::LATER {
+            self.tree.prefetch(child, self.key.as_ref(), depth);
+        }
+        Met::Inner
+    }
+
+    /// Prefetches the slow node that was met, after all.
+    #[inline(always)]
+    pub fn prefetch_slow(&self) {
+        if D::LATER
+            && let Some((link, depth)) = self.slow
+        {
+            self.tree.prefetch(link, self.key.as_ref(), depth);
+        }
     }
 }
 
-impl<'t, B: AsRef<[u8]>, M: Memory, R: Reach> Traversal for Descent<'t, B, M, R> {
+impl<'t, B: AsRef<[u8]>, M: Memory, R: Reach, D: Mode> Traversal for Descent<'t, B, M, R, D> {
     type Output = Option<Cursor<'t>>;
 
     #[inline(always)]
     fn step(&mut self) -> Poll<Self::Output> {
-        self.advance().unwrap_or_else(|Restart| {
-            pause(self.restarts);
-            self.restarts += 1;
-            self.next = Next::Start;
-            Poll::Pending
-        })
+        match self.advance() {
+            Ok(Met::End(end)) => return Poll::Ready(end),
+            Ok(Met::Inner | Met::Slow) => {}
+            Err(Restart) => self.start_over(),
+        }
+        Poll::Pending
     }
 }
 

@@ -173,9 +173,7 @@ impl<M: Memory, R: Reach> Tree<M, R> {
                 && !way.trusts
                 && let (Some(dense), Some(&at)) = (link.dense(base), key.get(DENSE_DEPTH))
             {
-                let value = dense.address() + value_offset(at);
-                self.memory().charge_access(value, size_of::<u64>());
-                let value = dense.value_at(at).word();
+                let value = self.read_full(dense, at);
                 return Ok(end(Ok(Cursor::InDense(dense, at, value))));
             }
             if let Some(shared) = link.shared(base) {
@@ -369,6 +367,14 @@ impl<M: Memory, R: Reach> Tree<M, R> {
                 })
             }
         }
+    }
+
+    /// The word at a place of a dense leaf that has all its records.
+    #[inline(always)]
+    pub fn read_full(&self, dense: DenseLeaf<'_>, at: u8) -> u64 {
+        let value = dense.address() + value_offset(at);
+        self.memory().charge_access(value, size_of::<u64>());
+        dense.value_at(at).word()
     }
 
     /// Charges the read of an entry alone.

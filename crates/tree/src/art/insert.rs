@@ -92,7 +92,7 @@ impl<M: Memory, R: Reach> Tree<M, R> {
                         before.map(Some).map_err(Abort::from)
                     }
                     Ok(Cursor::InDense(dense, at, _)) => {
-                        let before = self.change_in_dense(dense, at, change, &guard);
+                        let before = self.change_in_dense(dense, key, at, change, &guard);
                         before.map(Some).map_err(Abort::from)
                     }
                     Err(Miss::At(end)) => {
@@ -294,7 +294,7 @@ impl<M: Memory, R: Reach> Tree<M, R> {
         site.parent.validate()?;
         let (is_there, is_full) = seen.get(|it| (it.get(at).is_some(), it.is_full()))?;
         if is_there {
-            let before = self.change_in_dense(dense, at, insert.change, site.guard)?;
+            let before = self.change_in_dense(dense, insert.key, at, insert.change, site.guard)?;
             return Ok(Some(before));
         }
         if is_full {

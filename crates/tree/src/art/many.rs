@@ -5,8 +5,8 @@
 //! step reads one node, the first one two, and prefetches the key's next one. All start from one
 //! snapshot of the root. If a writer interferes, the key is looked up alone.
 //!
-//! In emulated memory, or if the value is not in the leaf, each [`Lookup`] takes a step whenever
-//! its prefetch has arrived.
+//! In emulated memory, or if the value is not in the leaf or records have copies, each [`Lookup`]
+//! takes a step whenever its prefetch has arrived.
 
 use std::task::Poll;
 
@@ -18,6 +18,7 @@ use timberline_tier::Memory;
 use super::get::Lookup;
 use super::node::{Direct, Inner, Link, Reach};
 use super::tree::Tree;
+use crate::mode::ValueLater;
 use crate::traverse::MAX_DEPTH;
 use crate::value::{Loan, Represent, fetch_each};
 
@@ -164,8 +165,9 @@ impl<M: Memory, R: Reach> Tree<M, R> {
         mut found: impl FnMut(usize, Option<Loan<'_>>),
     ) {
         let guard = &self.store.pin();
-        if M::CHARGES || H::IN_BLOCKS {
-            let lookups = keys.map(|key| Lookup::new(self, key, guard, guard));
+        if M::CHARGES || H::IN_BLOCKS || self.copies.are_there() {
+            let lookup = |key| Lookup::<_, _, _, ValueLater, _>::new(self, key, guard, guard);
+            let lookups = keys.map(lookup);
             return fetch_each::<H, _>(self.memory(), depth, lookups, found);
         }
         let depth = depth.clamp(1, MAX_DEPTH);

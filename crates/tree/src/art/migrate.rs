@@ -157,7 +157,7 @@ impl<M: Memory, R: Reach> Tree<M, R> {
                 (copy, Some(copied))
             }
         };
-        self.replace(held, LockedTerminal::Leaf(locked), copy, guard);
+        self.replace(held, LockedTerminal::Leaf(locked), copy, goal.tier, guard);
         if let Some(copied) = copied {
             copied.reclaim(&self.store, guard);
         }
@@ -191,7 +191,7 @@ impl<M: Memory, R: Reach> Tree<M, R> {
             old = terminal.lock()?;
         }
         self.tell_moved(terminal, &copy);
-        self.replace(held, old, copy, guard);
+        self.replace(held, old, copy, goal.tier, guard);
         let from = self.tier_of(link);
         self.store.count_move(from, goal.tier, terminal.bytes());
         Ok(Move::Moved(1))

@@ -18,10 +18,12 @@
 //! | `share.rs`, `fresh.rs` | records that come to share a node; memory for nodes |
 //! | `walk.rs`, `way.rs`, `scan.rs` | many records in order |
 //! | `migrate.rs`, `compact.rs`, `placed.rs` | moving nodes between tiers, and within one |
+//! | `copies.rs` | copies of hot records, apart from their leaves |
 //! | `stats.rs` | nodes by level and tier |
 //! | `node/` | nodes, their layouts, search in them, and the links between them |
 
 mod compact;
+mod copies;
 mod descent;
 mod find;
 mod fresh;

@@ -8,7 +8,7 @@ use timberline_placement::{
 use timberline_tier::{CompactionCandidates, Memory, TierId};
 
 use super::node::{DENSE_HEAD, DenseLeaf, Guess, Leaf, Link, Pack, Reach, Terminal, leaf_bytes};
-use super::tree::Tree;
+use super::tree::{PAGE_OF_COPIES, Tree};
 use super::walk::{Filled, Walker};
 use super::way::Start;
 use crate::goal::Goal;
@@ -91,7 +91,11 @@ impl<M: Memory, R: Reach> Walk for Tree<M, R> {
     fn node_bytes(&self) -> usize {
         match self.store.leaves() {
             0 => leaf_bytes(8),
-            leaves => self.store.used().div_ceil(leaves).max(1),
+            leaves => {
+                let copies = self.copies.pages().0 * PAGE_OF_COPIES;
+                let nodes = self.store.used().saturating_sub(copies);
+                nodes.div_ceil(leaves).max(1)
+            }
         }
     }
 
@@ -209,4 +213,20 @@ impl<M: Memory, R: Reach> Compaction for Tree<M, R> {
     }
 }
 
-impl<M: Memory, R: Reach> RecordCache for Tree<M, R> {}
+impl<M: Memory, R: Reach> RecordCache for Tree<M, R> {
+    fn record_pages(&self) -> (usize, usize) {
+        self.copies.pages()
+    }
+
+    fn record_page_bytes(&self) -> usize {
+        PAGE_OF_COPIES
+    }
+
+    fn add_record_page(&self) -> bool {
+        self.copies.add_page(&self.store)
+    }
+
+    fn drop_record_page(&self) -> bool {
+        self.copies.drop_page(&self.store)
+    }
+}

@@ -135,6 +135,7 @@ impl<M: Memory, R: Reach> Tree<M, R> {
     /// Removes all records: see [`clear`](crate::clear).
     pub fn clear(&self) {
         clear::clear_ordered(self, |key| _ = self.remove(key, None, |_| ()));
+        while self.copies.drop_page(&self.store) {}
     }
 }
 

@@ -182,21 +182,18 @@ impl<M: Memory, R: Reach> Tree<M, R> {
                 return Ok((!is_it).then_some(None));
             }
             Terminal::Pack(pack) => {
-                let key = number(key);
+                let word = number(key);
                 let find = |records: &PackedRecords| {
                     self.visit_pack(pack);
-                    let value = records.get(key);
-                    let value = value.filter(|_| ends.is_at_end(records, key));
+                    let value = records.get(word);
+                    let value = value.filter(|_| ends.is_at_end(records, word));
                     (value, records.count())
                 };
-                remove_in(
-                    pack,
-                    &parent,
-                    ends,
-                    find,
-                    |_| Ok(None),
-                    |held, _| held.remove(key),
-                )?
+                let lock = |_| Ok(None);
+                remove_in(pack, &parent, ends, find, lock, |held, _| {
+                    self.copies.forget(pack.address(), key, guard);
+                    held.remove(word);
+                })?
             }
             Terminal::DenseLeaf(dense) => {
                 let Some(at) = dense.place_of(key) else {
@@ -215,6 +212,7 @@ impl<M: Memory, R: Reach> Tree<M, R> {
                     false => Ok(None),
                 };
                 remove_in(dense, &parent, ends, find, lock, |held, above| {
+                    self.copies.forget(dense.address(), key, guard);
                     if let Some(above) = above {
                         above.tell_full(&held, self.base, false);
                     }
@@ -265,7 +263,8 @@ impl<M: Memory, R: Reach> Tree<M, R> {
         let held = LockedShared::upgrade(seen)?;
         let heat = pack.heat().load(Relaxed);
         let leaf = FreshLeaf::new(slot, self.base, &key.to_be_bytes(), heat).with(value);
-        self.replace(parent, LockedTerminal::Pack(held), leaf, guard);
+        let tier = leaf.tier();
+        self.replace(parent, LockedTerminal::Pack(held), leaf, tier, guard);
         Ok(())
     }
 
@@ -303,7 +302,8 @@ impl<M: Memory, R: Reach> Tree<M, R> {
                 Fresh::pack(slot, self.base, DENSE_DEPTH, &few, heat)
             }
         };
-        self.replace(parent, LockedTerminal::DenseLeaf(held), new, guard);
+        let tier = new.tier();
+        self.replace(parent, LockedTerminal::DenseLeaf(held), new, tier, guard);
         Ok(())
     }
 
@@ -334,6 +334,7 @@ impl<M: Memory, R: Reach> Tree<M, R> {
             let old = inner.upgrade()?;
             let (last, value) = lock_last(terminal, key, ends)?;
             ends.hold(2)?;
+            self.forget_copy(&last, key, guard);
             let path = &key[..branch];
             let prefix = &path[branch - old.prefix_len()..];
             let mut smaller = FreshInner::new(slot, self.base, kind, prefix, guard);
@@ -358,6 +359,7 @@ impl<M: Memory, R: Reach> Tree<M, R> {
         let held = parent.upgrade()?;
         let (last, value) = lock_last(terminal, key, ends)?;
         ends.hold(1)?;
+        self.forget_copy(&last, key, guard);
         let last = held.unlink(last, self.base);
         Ok(self.removed(terminal, value, last, guard))
     }
@@ -374,6 +376,7 @@ impl<M: Memory, R: Reach> Tree<M, R> {
         let (at, other) = old.other(location.at);
         let (last, value) = lock_last(location.terminal, location.key, ends)?;
         ends.hold(2)?;
+        self.forget_copy(&last, location.key, guard);
         if let Some(below) = other.inner() {
             // The thread that holds the lock waits for nothing that is locked here.
             let below = below.lock(self.base)?;

@@ -16,6 +16,7 @@ use super::node::{
 use super::tree::Tree;
 use super::walk::{Filled, Walker};
 use super::way::Start;
+use crate::mode::LeafLater;
 use crate::range::{Ordered, Way};
 use crate::traverse::Yielding;
 use crate::value::Loan;
@@ -36,7 +37,8 @@ impl<M: Memory, R: Reach> Ordered for Tree<M, R> {
 
     async fn approach(&self, key: &[u8]) {
         let guard = self.store.domain().owned_guard();
-        Yielding(Descent::new(self, key, &guard)).await;
+        let descent = Descent::<_, _, _, LeafLater>::new(self, key, &guard);
+        Yielding(descent).await;
     }
 
     fn walk(

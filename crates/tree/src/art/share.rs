@@ -8,7 +8,7 @@ use std::sync::atomic::Ordering::Relaxed;
 use timberline_placement::Access;
 use timberline_sync::Snapshot;
 use timberline_sync::epoch::Guard;
-use timberline_tier::{Memory, Slot};
+use timberline_tier::{Memory, Slot, TierId};
 
 use super::fresh::leaf_below;
 use super::insert::{Insert, Put, Site};
@@ -184,7 +184,13 @@ impl<M: Memory, R: Reach> Tree<M, R> {
             }
         }
         let count = inner.count() as i64;
-        self.replace(parent, LockedTerminal::Pack(locked), inner, site.guard);
+        self.replace(
+            parent,
+            LockedTerminal::Pack(locked),
+            inner,
+            beside,
+            site.guard,
+        );
         self.store.count(1);
         self.store.count_leaves(count - 1);
         self.reaches(level);
@@ -302,19 +308,23 @@ impl<M: Memory, R: Reach> Tree<M, R> {
         new: Fresh<'_>,
         guard: &Guard,
     ) {
-        let link = self.replace(parent, old, new, guard);
+        let tier = new.tier();
+        let link = self.replace(parent, old, new, tier, guard);
         self.store.count(1);
         self.note_at(link, Access::Insert, guard);
     }
 
-    /// Replaces a terminal node. Nothing here panics.
+    /// Replaces a terminal node, whose records go to nodes in the tier `fastest`, or slower ones.
+    /// Nothing here panics.
     pub(super) fn replace<'g>(
         &self,
         parent: LockedParent<'g, R>,
         old: LockedTerminal<'_>,
         new: impl Linkable,
+        fastest: TierId,
         guard: &Guard,
     ) -> Link<'g> {
+        self.forget_copies(&old, fastest, guard);
         let (link, retired) = parent.replace(old, self.base, new);
         retired.reclaim(&self.store, guard);
         link

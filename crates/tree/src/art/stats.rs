@@ -9,7 +9,7 @@ use timberline_sync::epoch::Guard;
 use timberline_tier::{Memory, TierId, slot_size};
 
 use super::node::{AT_END, InnerLink, LAST, Link, Position, Reach};
-use super::tree::Tree;
+use super::tree::{PAGE_OF_COPIES, Tree};
 use crate::value::ValueBlock;
 use crate::{LevelFill, Stats};
 
@@ -53,6 +53,7 @@ impl<M: Memory, R: Reach> Tree<M, R> {
             }
         }
         stats.node_bytes = stats.bytes_in_nodes / (stats.leaves.fast + stats.leaves.slow).max(1);
+        stats.add_copies(self.copies.pages().0, PAGE_OF_COPIES);
         self.reaches((stats.levels.len() - 1).min(255) as u8);
         stats
     }

@@ -12,14 +12,21 @@ use super::node::{
     AT_END, Base, Body, DENSE_DEPTH, DENSE_HEAD, DenseLeaf, FreshInner, Inner, InnerLink, Leaf,
     Link, PACK_BYTES, Pack, Parent, Reach, Root, StoredLink, Terminal, TerminalKey, value_offset,
 };
+use crate::cache::Copies;
 use crate::store::{self, Store};
 use crate::value::{Represent, ValueBlock};
+
+/// Bytes of a page of copies: as many as an inner node of 48 takes, so that either can have the
+/// other's slot.
+pub(super) const PAGE_OF_COPIES: usize = 512;
 
 /// A concurrent radix tree from byte strings to words. See [`Art`](super::Art), its map.
 pub struct Tree<M: Memory, R: Reach> {
     pub store: Store<M>,
     pub root: Root,
     pub base: Base<R>,
+    /// Copies of hot records, if the placement wants any.
+    pub copies: Copies,
     /// Whether values are strings, in blocks of their own.
     pub in_blocks: bool,
     /// Whether records may be in packs and dense leaves: keys have eight bytes, and values are
@@ -39,7 +46,12 @@ impl<M: Memory, R: Reach> Tree<M, R> {
         key_len: Option<usize>,
     ) -> Self {
         let base = Base::of(memory.arenas());
+        let copies = match H::IN_BLOCKS {
+            true => Copies::none(),
+            false => Copies::new(memory.arenas(), PAGE_OF_COPIES, &*placement),
+        };
         Tree {
+            copies,
             store: Store::new::<H>(memory, placement, domain),
             root: Root::new(),
             base,

@@ -256,6 +256,7 @@ both! {
 both! {
     RecordCache {
         fn record_pages(&self) -> (usize, usize);
+        fn record_page_bytes(&self) -> usize;
         fn add_record_page(&self) -> bool;
         fn drop_record_page(&self) -> bool;
     }

@@ -82,7 +82,11 @@ impl<M: Memory, const WORDS: usize, P: Payload> Tree<M, WORDS, P> {
                 Ok(self.memory().arenas().tier_of(child.address()) == slowest)
             };
             let are_there = is_there(left)? && is_there(left + 1)?;
-            if are_there && self.merge(above, left, 0, Self::CAPACITY, guard)?.is_some() {
+            if are_there
+                && self
+                    .merge(above, left, at, Self::CAPACITY, guard)?
+                    .is_some()
+            {
                 return Ok(true);
             }
         }

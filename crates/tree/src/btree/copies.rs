@@ -1,80 +1,30 @@
 //! The tree's side of copies of hot records, which are stored apart from their leaves: see
-//! [`RecordCache`].
+//! [`RecordCache`](crate::cache::RecordCache).
 
 use std::ops::Range;
 
-use timberline_placement::{Access, Placement};
-use timberline_sync::epoch::{Guard, Pinned};
+use timberline_placement::{Access, RecordCache};
+use timberline_sync::epoch::Guard;
 use timberline_sync::{Restart, Snapshot};
-use timberline_tier::{Arenas, Memory, TierId};
+use timberline_tier::{Memory, TierId};
 
 use super::node::{Body, Link, Share};
 use super::payload::{Payload, Values};
 use super::tree::{LockedNode, Tree, address};
-use crate::cache::{BUCKET_BYTES, Bucket, RecordCache};
-use crate::store::Caller;
+use crate::cache::{Bucket, CopyKey};
 use crate::value::{Loan, Represent};
 
-/// One in this many lookups of a slow leaf's records counts the cache's hits and misses. A greater
-/// number costs lookups less and finds as much in the end, but later (`docs/design/cache.md`).
-const COUNTED: u32 = 2;
-
-/// The cache of a new tree, if it gets one.
-pub(super) fn cache(
-    arenas: &Arenas,
-    node: usize,
-    placement: &dyn Placement,
-) -> Option<RecordCache> {
-    if arenas.tiers() < 2 {
-        return None;
-    }
-    // The limit may exceed all memory.
-    let fast = arenas
-        .usable(TierId::FAST)
-        .min(arenas.range_of(TierId::FAST).len());
-    let pages = placement.record_pages(fast / node);
-    RecordCache::new(arenas, pages, node)
-}
-
 impl<M: Memory, const WORDS: usize, P: Payload> Tree<M, WORDS, P> {
-    /// The cache, if this tree makes copies.
-    #[inline(always)]
-    pub(super) fn copies(&self) -> Option<&RecordCache> {
-        match P::CACHED {
-            true => self.cache.as_ref(),
-            false => None,
-        }
-    }
-
     /// Whether any record has a copy.
     #[inline(always)]
-    pub(super) fn has_copies(&self) -> bool {
-        self.copies().is_some_and(RecordCache::has_pages)
+    pub fn has_copies(&self) -> bool {
+        P::CACHED && self.copies.are_there()
     }
 
-    /// Whether records of this leaf may have copies: not if it is fast.
+    /// Whether records of this leaf, or below this node, may have copies: not if it is fast.
     #[inline(always)]
-    pub(super) fn may_have_copies(&self, leaf: usize) -> bool {
-        P::CACHED && leaf >= self.copied_from
-    }
-
-    /// Makes the CPU prefetch the place of a record's copy before it is known whether the leaf is
-    /// slow: the descent takes as long.
-    #[inline(always)]
-    pub(super) fn prefetch_copy(&self, key: u64) {
-        if let Some(cache) = self.copies() {
-            cache.prefetch(key);
-        }
-    }
-
-    /// The place of a record's copy.
-    #[inline(always)]
-    pub(super) fn bucket_of<'g>(
-        &self,
-        key: u64,
-        pinned: impl Into<Pinned<'g>>,
-    ) -> Option<&'g Bucket> {
-        self.copies()?.bucket(key, pinned)
+    pub fn may_have_copies(&self, node: usize) -> bool {
+        P::CACHED && self.copies.may_be_of(node)
     }
 
     /// The range of keys below the child that covers a key.
@@ -83,29 +33,53 @@ impl<M: Memory, const WORDS: usize, P: Payload> Tree<M, WORDS, P> {
         parent.range_of(parent.child_for(self.search, key))
     }
 
-    /// The value of a record's copy.
+    /// Gives the copy of a record of this locked leaf, if it has one, the value that the record was
+    /// given. Returns the kind of access.
     #[inline(always)]
-    pub(super) fn find_copy<'g>(
+    pub fn rewrite_copy(
         &self,
-        bucket: &'g Bucket,
-        key: u64,
-        caller: impl Caller,
-    ) -> Option<Loan<'g>> {
-        self.memory().charge_access(address(bucket), BUCKET_BYTES);
-        let (value, found) = RecordCache::find(bucket, key)?;
-        if self.store.counts_use(COUNTED) {
-            found.count_use();
+        leaf: &LockedNode<'_, WORDS>,
+        key: impl CopyKey,
+        value: u64,
+        guard: &Guard,
+    ) -> Access {
+        match P::CACHED {
+            true => self.copies.follow(address(leaf.of()), key, value, guard),
+            false => Access::Reuse,
         }
-        caller.with_guard(&self.store, |guard| {
-            if let Some(cache) = self.copies()
-                && self.store.report_is_due(guard)
-            {
-                self.store.report_copy(cache.page_of(key), guard);
-            }
-        });
-        Some(value)
     }
 
+    /// Drops the copy of a record that leaves this locked leaf.
+    #[inline(always)]
+    pub fn forget_copy(&self, leaf: &LockedNode<'_, WORDS>, key: impl CopyKey, guard: &Guard) {
+        if P::CACHED {
+            self.copies.forget(address(leaf.of()), key, guard);
+        }
+    }
+
+    /// Drops the copies of the records at these entries of this locked leaf, if they go to a node
+    /// in the fast tier `to`. `path` leads to the leaf's layer.
+    pub fn forget_copies(
+        &self,
+        node: &LockedNode<'_, WORDS>,
+        path: &[u8],
+        entries: Range<usize>,
+        to: TierId,
+        guard: &Guard,
+    ) {
+        if P::CACHED
+            && to.is_fast()
+            && node.height() == 0
+            && let Some(cache) = self.copies.of(address(node.of()))
+        {
+            for index in entries {
+                P::forget(cache, path, Body::entry_of(node, index), guard);
+            }
+        }
+    }
+}
+
+impl<M: Memory, const WORDS: usize, H: Represent> Tree<M, WORDS, Values<H>> {
     /// Reports that a record was read from its slow leaf, as its bucket had no copy.
     #[inline(always)]
     pub(super) fn missed_copy(
@@ -115,79 +89,11 @@ impl<M: Memory, const WORDS: usize, P: Payload> Tree<M, WORDS, P> {
         value: Loan<'_>,
         leaf: Snapshot<'_, Body<WORDS>>,
     ) {
-        if self.store.counts_use(COUNTED) {
-            offer(bucket, key, value, leaf);
-        }
+        let (address, validate) = (address(leaf.of()), || leaf.validate());
+        self.copies
+            .missed(bucket, key, value, address, &self.store, validate);
     }
 
-    /// Rewrites the copy of the record at an index of this locked leaf, whose value changed.
-    /// Returns the kind of access.
-    #[inline(always)]
-    pub(super) fn rewrite_copy(
-        &self,
-        leaf: &LockedNode<'_, WORDS>,
-        index: usize,
-        guard: &Guard,
-    ) -> Access {
-        match self.copies_of(leaf) {
-            Some(cache) => rewrite(cache, leaf.key(index), Body::value(leaf, index), guard),
-            None => Access::Reuse,
-        }
-    }
-
-    /// Drops the copy of a record that leaves this locked leaf.
-    #[inline(always)]
-    pub(super) fn forget_copy(&self, leaf: &LockedNode<'_, WORDS>, key: u64, guard: &Guard) {
-        if let Some(cache) = self.copies_of(leaf) {
-            cache.forget(key, guard);
-        }
-    }
-
-    /// Drops the copies of these entries of this locked leaf, if they go to a node in the fast tier
-    /// `to`.
-    pub(super) fn forget_copies(
-        &self,
-        node: &LockedNode<'_, WORDS>,
-        entries: Range<usize>,
-        to: TierId,
-        guard: &Guard,
-    ) {
-        if to.is_fast()
-            && node.height() == 0
-            && let Some(cache) = self.copies_of(node)
-        {
-            entries.for_each(|index| cache.forget(node.key(index), guard));
-        }
-    }
-
-    /// The cache, if records of a leaf may have copies.
-    #[inline(always)]
-    fn copies_of(&self, leaf: &LockedNode<'_, WORDS>) -> Option<&RecordCache> {
-        match self.may_have_copies(address(leaf.of())) {
-            true => self.copies(),
-            false => None,
-        }
-    }
-
-    /// The number of pages of copies, and their limit.
-    pub(super) fn pages_of_copies(&self) -> (usize, usize) {
-        self.copies().map_or((0, 0), RecordCache::pages)
-    }
-
-    /// Allocates one more page in fast memory, if there is room.
-    pub(super) fn add_page_of_copies(&self) -> bool {
-        let add = |cache: &RecordCache| cache.add(&self.store, &self.store.pin());
-        self.copies().is_some_and(add)
-    }
-
-    /// Frees a page, if there is one.
-    pub(super) fn drop_page_of_copies(&self) -> bool {
-        let remove = |cache: &RecordCache| cache.remove(&self.store, &self.store.pin());
-        self.copies().is_some_and(remove)
-    }
-}
-
-impl<M: Memory, const WORDS: usize, H: Represent> Tree<M, WORDS, Values<H>> {
     /// The value of a key that this slow leaf covers: from its copy, or from the leaf.
     // Out of line, so that lookups of fast leaves keep their state in registers.
     #[cold]
@@ -199,8 +105,8 @@ impl<M: Memory, const WORDS: usize, H: Represent> Tree<M, WORDS, Values<H>> {
         leaf: Link<'g, WORDS>,
         guard: &'g Guard<'_>,
     ) -> Result<Option<Loan<'g>>, Restart> {
-        let bucket = self.bucket_of(key, guard);
-        let copy = bucket.and_then(|bucket| self.find_copy(bucket, key, guard));
+        let bucket = self.copies.bucket(key, guard);
+        let copy = bucket.and_then(|bucket| self.copies.find(bucket, key, &self.store, guard));
         if copy.is_some() {
             return Ok(copy);
         }
@@ -221,20 +127,20 @@ impl<M: Memory, const WORDS: usize, H: Represent> Tree<M, WORDS, Values<H>> {
     }
 }
 
-/// Out of line, for updates of fast leaves.
-#[cold]
-#[inline(never)]
-fn rewrite(cache: &RecordCache, key: u64, value: Loan<'_>, guard: &Guard) -> Access {
-    let page = cache.page_of(key);
-    match cache.rewrite(key, value, guard) {
-        true => Access::Rewrite { page },
-        false => Access::Reuse,
+impl<M: Memory, const WORDS: usize, P: Payload> RecordCache for Tree<M, WORDS, P> {
+    fn record_pages(&self) -> (usize, usize) {
+        self.copies.pages()
     }
-}
 
-/// Out of line, as lookups rarely get here.
-#[cold]
-#[inline(never)]
-fn offer<T>(bucket: &Bucket, key: u64, value: Loan<'_>, leaf: Snapshot<'_, T>) {
-    RecordCache::offer(bucket, key, value, leaf);
+    fn record_page_bytes(&self) -> usize {
+        Self::BYTES
+    }
+
+    fn add_record_page(&self) -> bool {
+        self.copies.add_page(&self.store)
+    }
+
+    fn drop_record_page(&self) -> bool {
+        self.copies.drop_page(&self.store)
+    }
 }

@@ -8,31 +8,21 @@ use timberline_sync::Restart;
 use timberline_sync::epoch::{Guard, Pinned};
 use timberline_tier::Memory;
 
-use super::descent::{Descent, LeafAtOnce, Met, Mode, ValueAtOnce, ValueLater};
+use super::descent::{Descent, Met};
 use super::node::{Body, Hit, Lanes, LeafView, Share, Work};
 use super::payload::Values;
 use super::tree::{Tree, address};
-use crate::cache::{BUCKET_BYTES, Bucket};
+use crate::cache::CopySearch;
+use crate::mode::{LeafAtOnce, Mode, ValueAtOnce, ValueLater};
 use crate::store::{AnyThread, Caller};
 use crate::traverse::{Traversal, run};
 use crate::value::{Loan, Represent, fetch};
-
-/// The search for a copy of a record in a slow leaf. The leaf is not prefetched before this search
-/// has ended.
-#[derive(Clone, Copy)]
-enum Copy<'t> {
-    NotAsked,
-    /// The bucket was prefetched.
-    Asked(&'t Bucket),
-    /// The bucket has no copy.
-    Missed(&'t Bucket),
-}
 
 /// Searches the value of a key, where other work runs between two steps.
 pub(super) struct Lookup<'t, M: Memory, const WORDS: usize, H: Represent, L: Lanes, C> {
     caller: C,
     descent: Descent<'t, M, WORDS, H, ValueLater, L>,
-    copy: Copy<'t>,
+    copy: CopySearch<'t>,
     /// The leaf, if more of it had to be prefetched.
     leaf: Option<LeafView<'t, WORDS>>,
 }
@@ -51,7 +41,7 @@ impl<'t, M: Memory, const WORDS: usize, H: Represent, L: Lanes, C: Caller>
         Lookup {
             caller,
             descent: Descent::new(tree, key, pinned, lanes),
-            copy: Copy::NotAsked,
+            copy: CopySearch::NotAsked,
             leaf: None,
         }
     }
@@ -59,8 +49,8 @@ impl<'t, M: Memory, const WORDS: usize, H: Represent, L: Lanes, C: Caller>
     /// The value, unless the leaf is still in flight.
     #[inline(always)]
     fn advance(&mut self) -> Result<Poll<Option<Loan<'t>>>, Restart> {
-        if let Copy::Asked(bucket) = self.copy {
-            return self.take_copy(bucket);
+        if self.copy.is_asked() {
+            return self.take_copy();
         }
         let (leaf, share) = match self.leaf {
             Some(leaf) => (leaf, self.descent.share),
@@ -83,7 +73,7 @@ impl<'t, M: Memory, const WORDS: usize, H: Represent, L: Lanes, C: Caller>
             return Ok(Poll::Pending);
         }
         let found = leaf.lend(|body| tree.look_up(lanes, body, key, share))?;
-        if let (Copy::Missed(bucket), Some(value)) = (self.copy, found) {
+        if let (CopySearch::Missed(bucket), Some(value)) = (self.copy, found) {
             tree.missed_copy(bucket, key, value, *leaf);
         }
         let note = |guard: &Guard| tree.note(*leaf, Access::Reuse, guard);
@@ -96,25 +86,20 @@ impl<'t, M: Memory, const WORDS: usize, H: Represent, L: Lanes, C: Caller>
         let Descent {
             tree, key, pinned, ..
         } = self.descent;
-        match tree.bucket_of(key, pinned) {
-            Some(bucket) => {
-                tree.memory().prefetch(address(bucket), BUCKET_BYTES);
-                self.copy = Copy::Asked(bucket);
-                Ok(Poll::Pending)
-            }
-            None => self.prefetch_leaf(),
+        self.copy = CopySearch::of::<ValueLater, _>(&tree.copies, key, pinned, tree.memory());
+        match self.copy.is_asked() {
+            true => Ok(Poll::Pending),
+            false => self.prefetch_leaf(),
         }
     }
 
     /// The copy's value, if there is a copy.
-    fn take_copy(&mut self, bucket: &'t Bucket) -> Result<Poll<Option<Loan<'t>>>, Restart> {
+    fn take_copy(&mut self) -> Result<Poll<Option<Loan<'t>>>, Restart> {
         let Descent { tree, key, .. } = self.descent;
-        let copy = tree.find_copy(bucket, key, self.caller);
-        if copy.is_some() {
-            return Ok(Poll::Ready(copy));
+        match self.copy.take(&tree.copies, key, &tree.store, self.caller) {
+            None => self.prefetch_leaf(),
+            found => Ok(Poll::Ready(found)),
         }
-        self.copy = Copy::Missed(bucket);
-        self.prefetch_leaf()
     }
 
     /// Prefetches the leaf after all.
@@ -137,7 +122,7 @@ impl<'t, M: Memory, const WORDS: usize, H: Represent, L: Lanes, C: Caller> Trave
     fn step(&mut self) -> Poll<Option<Loan<'t>>> {
         self.advance().unwrap_or_else(|Restart| {
             self.leaf = None;
-            self.copy = Copy::NotAsked;
+            self.copy = CopySearch::NotAsked;
             self.descent.start_over();
             Poll::Pending
         })
@@ -176,7 +161,7 @@ impl<'t, M: Memory, const WORDS: usize, H: Represent, D: Mode> Work for Get<'t, 
             tree, key, guard, ..
         } = self;
         if D::OR_COPY {
-            tree.prefetch_copy(key);
+            tree.copies.prefetch(key);
         }
         let pinned = tree.store.pinned(guard);
         let mut descent = Descent::<_, _, _, D, _>::new(tree, key, pinned, lanes);

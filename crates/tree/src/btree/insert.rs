@@ -71,7 +71,7 @@ impl<M: Memory, const WORDS: usize, H: Represent> Tree<M, WORDS, Values<H>> {
         let access = match found {
             Ok(index) => {
                 let replaced = Body::replace_value(&held, index, after);
-                let access = self.rewrite_copy(&held, index, guard);
+                let access = self.rewrite_copy(&held, key, after, guard);
                 // Once no copy has it either.
                 self.reclaim_value(replaced, guard);
                 access

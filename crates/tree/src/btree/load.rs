@@ -71,7 +71,7 @@ impl<M: Memory, const WORDS: usize, H: Represent> Tree<M, WORDS, Values<H>> {
                 Ok(hit) => {
                     let index = hit.index();
                     let before = Body::replace_value(&leaf, index, value);
-                    self.rewrite_copy(&leaf, index, guard);
+                    self.rewrite_copy(&leaf, key, value, guard);
                     self.reclaim_value(before, guard);
                 }
                 Err(_) if leaf.count() == Self::CAPACITY => break,

@@ -17,11 +17,12 @@ use timberline_sync::epoch::Guard;
 use timberline_sync::{Restart, Snapshot};
 use timberline_tier::{Memory, hint};
 
-use super::descent::{Descent, LeafAtOnce, Met};
+use super::descent::{Descent, Met};
 use super::get::Lookup;
 use super::node::{Body, HEADER, Hit, Lanes, LeafView, Link, Root, Share, View, WINDOW, Work};
 use super::payload::Values;
 use super::tree::{Tree, address};
+use crate::mode::LeafAtOnce;
 use crate::traverse::MAX_DEPTH;
 use crate::value::{Loan, Represent, fetch_each};
 

@@ -66,7 +66,7 @@ impl<M: Memory, const WORDS: usize, P: Payload> Tree<M, WORDS, P> {
             above.get(|body| (body.child_for(self.search, at.key), body.count()))?;
         let right = Some(index).filter(|right| right + 1 < children);
         for left in [right, index.checked_sub(1)].into_iter().flatten() {
-            if let Some(key) = self.merge(above, left, at.height, Self::MERGED, guard)? {
+            if let Some(key) = self.merge(above, left, at, Self::MERGED, guard)? {
                 let parent = at.at_height(at.height + 1);
                 let seam = at.height.checked_sub(1);
                 let child = seam.map(|height| NodeName { key, height, ..at });
@@ -77,13 +77,13 @@ impl<M: Memory, const WORDS: usize, P: Payload> Tree<M, WORDS, P> {
         Ok(NOTHING)
     }
 
-    /// Merges the children at `left` and `left + 1`, of this height, if they have `most` entries
-    /// together. Returns the key where they met.
+    /// Merges the children at `left` and `left + 1`, of the height and on the path of `at`, if they
+    /// have `most` entries together. Returns the key where they met.
     pub(super) fn merge(
         &self,
         above: View<'_, WORDS>,
         left: usize,
-        height: u8,
+        at: NodeName<'_>,
         most: usize,
         guard: &Guard,
     ) -> Result<Option<u64>, Restart> {
@@ -96,7 +96,7 @@ impl<M: Memory, const WORDS: usize, P: Payload> Tree<M, WORDS, P> {
         }
         let tier_of = |link: Link<'_, WORDS>| self.memory().arenas().tier_of(link.address());
         // Blocks lie in their leaf's tier: where there may be some, the one that goes is empty.
-        let apart = P::BLOCKS && height == 0 && tier_of(one) != tier_of(two);
+        let apart = P::BLOCKS && at.height == 0 && tier_of(one) != tier_of(two);
         if apart && counts.0 > 0 && counts.1 > 0 {
             return Ok(None);
         }
@@ -105,7 +105,7 @@ impl<M: Memory, const WORDS: usize, P: Payload> Tree<M, WORDS, P> {
         let seam = second.lower();
         let sinks = self.has_child_faster_than(tier_of(one), &second);
         let unlinked = if (apart && counts.0 == 0) || sinks {
-            self.forget_copies(&first, 0..counts.0, tier_of(two), guard);
+            self.forget_copies(&first, at.path, 0..counts.0, tier_of(two), guard);
             first.move_tail(0, &second);
             second.set_lower(first.lower());
             let unlinked = Body::remove_child(&above, left, &first);
@@ -113,7 +113,7 @@ impl<M: Memory, const WORDS: usize, P: Payload> Tree<M, WORDS, P> {
             first.retire();
             unlinked
         } else {
-            self.forget_copies(&second, 0..counts.1, tier_of(one), guard);
+            self.forget_copies(&second, at.path, 0..counts.1, tier_of(one), guard);
             let left_behind = usize::from(seeded::has(Bug::LastLeftBehind));
             second.move_head(second.count().saturating_sub(left_behind), &first);
             first.set_upper(second.upper());

@@ -13,9 +13,7 @@ use std::cmp::Ordering;
 use std::ops::ControlFlow;
 use std::sync::atomic::Ordering::Relaxed;
 
-use timberline_placement::{
-    Compaction, Fill, KeyBytes, LeafRef, Move, NodeKey, RecordCache, Relocate, Walk,
-};
+use timberline_placement::{Compaction, Fill, KeyBytes, LeafRef, Move, NodeKey, Relocate, Walk};
 use timberline_sync::Restart;
 use timberline_sync::epoch::Guard;
 use timberline_tier::{CompactionCandidates, Memory, Slot, TierId};
@@ -53,7 +51,13 @@ impl<M: Memory, const WORDS: usize, P: Payload> Tree<M, WORDS, P> {
         spare: &mut Option<Slot<'t>>,
         guard: &Guard,
     ) -> Result<Move, Restart> {
-        let Some(Location { parent, node, .. }) = self.find(at, guard)? else {
+        let Some(Location {
+            at: found,
+            parent,
+            node,
+            ..
+        }) = self.find(at, guard)?
+        else {
             return Ok(Move::Stale);
         };
         let (arenas, here) = (self.memory().arenas(), address(node.of()));
@@ -117,7 +121,7 @@ impl<M: Memory, const WORDS: usize, P: Payload> Tree<M, WORDS, P> {
         }
         self.move_blocks(blocks, &copy, 0, guard);
         self.count_leaf(height, 1);
-        self.forget_copies(&old, 0..old.count(), to, guard);
+        self.forget_copies(&old, found.path, 0..old.count(), to, guard);
         let (copy, unlinked) = parent.replace(self.search, &old, copy);
         if height == 0 && late {
             tell(&copy);
@@ -357,7 +361,7 @@ impl<M: Memory, const WORDS: usize, P: Payload> Walk for Tree<M, WORDS, P> {
         };
         let (path, height) = (&path[..], 0);
         let at = NodeName { path, key, height };
-        if P::BLOCKS || self.copies().is_some() {
+        if P::BLOCKS || self.copies.cache().is_some() {
             // It may be no node (a page of copies looks like a leaf). A path to it proves that it
             // is one.
             let found = self.retry(|| self.find(at, &guard))?;
@@ -480,19 +484,5 @@ impl<M: Memory, const WORDS: usize, P: Payload> Compaction for Tree<M, WORDS, P>
             }
         }
         moved
-    }
-}
-
-impl<M: Memory, const WORDS: usize, P: Payload> RecordCache for Tree<M, WORDS, P> {
-    fn record_pages(&self) -> (usize, usize) {
-        self.pages_of_copies()
-    }
-
-    fn add_record_page(&self) -> bool {
-        self.add_page_of_copies()
-    }
-
-    fn drop_record_page(&self) -> bool {
-        self.drop_page_of_copies()
     }
 }

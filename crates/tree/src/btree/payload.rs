@@ -4,11 +4,13 @@
 use std::marker::PhantomData;
 use std::ops::ControlFlow;
 
+use timberline_sync::epoch::Guard;
 use timberline_tier::Memory;
 
 use super::node::{Lead, LeafEntry, Node};
 use super::tree::Tree;
 use crate::Word;
+use crate::cache::RecordCache;
 use crate::value::{Loan, Represent};
 
 /// Tells the core of the tree what hangs below its leaves.
@@ -47,6 +49,14 @@ pub trait Payload: Send + Sync + 'static {
             Some(Lead::Layer(_) | Lead::Skip(_)) => None,
         }
     }
+
+    /// Drops the copy of the record at an entry, if it is one, in a layer that `path` leads to.
+    fn forget<const WORDS: usize>(
+        cache: &RecordCache,
+        path: &[u8],
+        entry: LeafEntry<'_, WORDS>,
+        guard: &Guard,
+    );
 
     /// Calls `show` with the values of a tree that ends.
     fn each_value<M: Memory, const WORDS: usize>(
@@ -99,6 +109,15 @@ impl<H: Represent> Payload for Values<H> {
     const LINKS: bool = false;
     // A copy of a word that leads to a slow block would save half of the way at most.
     const CACHED: bool = !H::IN_BLOCKS;
+
+    fn forget<const WORDS: usize>(
+        cache: &RecordCache,
+        _: &[u8],
+        entry: LeafEntry<'_, WORDS>,
+        guard: &Guard,
+    ) {
+        cache.forget(entry.key, guard);
+    }
 
     fn each_value<M: Memory, const WORDS: usize>(
         tree: &Tree<M, WORDS, Self>,

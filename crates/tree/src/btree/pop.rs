@@ -79,7 +79,7 @@ impl<M: Memory, const WORDS: usize, H: Represent> Tree<M, WORDS, Values<H>> {
         };
         let remove = |key: &u64| _ = self.remove(*key, None, |_| ());
         clear::clear(last, next, remove);
-        while self.drop_page_of_copies() {}
+        while self.copies.drop_page(&self.store) {}
     }
 
     /// The greatest key, or one that was it a moment ago.

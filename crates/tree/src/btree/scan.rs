@@ -11,11 +11,12 @@ use timberline_sync::epoch::Guard;
 use timberline_sync::{Restart, Snapshot};
 use timberline_tier::Memory;
 
-use super::descent::{Descent, LeafLater};
+use super::descent::Descent;
 use super::find::{NodeName, Parent};
 use super::node::{Body, LeafView, View};
 use super::payload::Values;
 use super::tree::{Tree, address};
+use crate::mode::LeafLater;
 use crate::traverse::{Yielding, yield_now};
 use crate::value::{Loan, Represent};
 

@@ -139,12 +139,12 @@ impl<M: Memory, const WORDS: usize, P: Payload> Tree<M, WORDS, P> {
             let (left, right);
             if neighbour > index {
                 (left, right) = (full.node.upgrade()?, sibling.upgrade()?);
-                self.forget_copies(&left, keep..Self::CAPACITY, there, guard);
+                self.forget_copies(&left, full.at.path, keep..Self::CAPACITY, there, guard);
                 left.move_tail(keep, &right);
             } else {
                 (left, right) = (sibling.upgrade()?, full.node.upgrade()?);
                 let moving = Self::CAPACITY - keep;
-                self.forget_copies(&right, 0..moving, there, guard);
+                self.forget_copies(&right, full.at.path, 0..moving, there, guard);
                 right.move_head(moving, &left);
             }
             let border = right.key(0);
@@ -218,7 +218,7 @@ impl<M: Memory, const WORDS: usize, P: Payload> Tree<M, WORDS, P> {
             placement.leaf_split(self.leaf_ref(here, &left), self.leaf_ref(there, &half));
         }
         let there = self.memory().arenas().tier_of(there);
-        self.forget_copies(&left, middle..left.count(), there, guard);
+        self.forget_copies(&left, at.path, middle..left.count(), there, guard);
         left.move_tail(middle, &half);
         left.set_upper(border - 1);
         self.move_blocks(blocks, &half, middle, guard);

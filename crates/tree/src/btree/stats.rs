@@ -26,12 +26,12 @@ impl<M: Memory, const WORDS: usize, P: Payload> Tree<M, WORDS, P> {
             self.count_layer(&path, level, &mut stats, &mut todo);
         }
         let nodes = stats.levels.iter().map(|level| level.fast + level.slow);
-        stats.record_pages = self.pages_of_copies().0;
-        stats.bytes_in_nodes += (nodes.sum::<usize>() + stats.record_pages) * Self::BYTES;
+        stats.bytes_in_nodes += nodes.sum::<usize>() * Self::BYTES;
         if P::VALUES {
             let leaves = (stats.leaves.fast + stats.leaves.slow).max(1);
             stats.node_bytes = stats.bytes_in_nodes / leaves;
         }
+        stats.add_copies(self.copies.pages().0, Self::BYTES);
         if P::LINKS {
             let levels = stats.levels.len().min(u8::MAX.into());
             self.deepest.store(levels as u8, Relaxed);

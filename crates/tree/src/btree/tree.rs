@@ -13,11 +13,10 @@ use timberline_sync::epoch::{Domain, Guard};
 use timberline_sync::{Restart, Snapshot, Versioned};
 use timberline_tier::{Memory, OutOfMemory, TierId};
 
-use super::copies;
 use super::node::{Body, Fresh, Name, Root, Search, Unlinked};
 pub(crate) use super::node::{LockedNode, address};
 use super::payload::{Payload, Words};
-use crate::cache::RecordCache;
+use crate::cache::Copies;
 use crate::store::{self, Store};
 use crate::value::dispose_of_all;
 
@@ -39,9 +38,7 @@ pub struct Tree<M: Memory, const WORDS: usize, P: Payload = Words> {
     /// Where leaves are looked at next to be merged for their memory.
     pub compacted_to: AtomicU64,
     /// Copies of hot records, if the placement wants any.
-    pub cache: Option<RecordCache>,
-    /// Records of leaves from this address on may have copies: of slow leaves, if of any.
-    pub copied_from: usize,
+    pub copies: Copies,
     payload: PhantomData<P>,
 }
 
@@ -55,13 +52,9 @@ impl<M: Memory, const WORDS: usize, P: Payload> Tree<M, WORDS, P> {
         placement: Arc<dyn Placement>,
         domain: Domain,
     ) -> Result<Self, OutOfMemory> {
-        let cache = match P::CACHED {
-            true => copies::cache(memory.arenas(), Self::BYTES, &*placement),
-            false => None,
-        };
-        let copied_from = match cache {
-            Some(_) => memory.arenas().range_of(TierId::FAST).end,
-            None => usize::MAX,
+        let copies = match P::CACHED {
+            true => Copies::new(memory.arenas(), Self::BYTES, &*placement),
+            false => Copies::none(),
         };
         let has_names = P::LINKS && (memory.arenas().tiers() > 1 || placement.reads_names());
         let store = Store::new::<P::Values>(memory, placement, domain);
@@ -75,8 +68,7 @@ impl<M: Memory, const WORDS: usize, P: Payload> Tree<M, WORDS, P> {
         let root = Versioned::new(Root::new(root));
         Ok(Tree {
             store,
-            cache,
-            copied_from,
+            copies,
             root,
             search: Search::detect(),
             has_names,

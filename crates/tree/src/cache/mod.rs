@@ -31,11 +31,18 @@
 //! Locks are taken leaf first, then one bucket; a thread that holds a bucket waits for nothing. A
 //! reader that finds a bucket locked goes to the leaf.
 //!
+//! In the B+tree and in Masstree nobody reads a locked leaf, so the order of the two changes under
+//! its lock does not matter. In the radix tree readers go by leaves that are locked. There a value
+//! is written while its copy's bucket is locked, too, and a copy goes before its record does: who
+//! has seen the new state in either place finds it in the other, or the bucket locked.
+//!
 //! [`rewrite`]: RecordCache::rewrite
 //! [`forget`]: RecordCache::forget
 //! [`offer`]: RecordCache::offer
 
 mod bucket;
+mod copies;
+mod key;
 mod page;
 
 use std::sync::atomic::{
@@ -44,9 +51,9 @@ use std::sync::atomic::{
 };
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
-use timberline_sync::Snapshot;
 use timberline_sync::epoch::{Guard, Pinned};
 use timberline_sync::shim::fence;
+use timberline_sync::{Exclusive, Restart, Snapshot};
 use timberline_tier::{Arenas, Memory, hint};
 
 use crate::seeded::{self, Bug};
@@ -54,14 +61,13 @@ use crate::store::Store;
 use crate::value::Loan;
 
 pub(crate) use bucket::{BYTES as BUCKET_BYTES, Bucket};
+pub(crate) use copies::{Copies, CopySearch};
+pub(crate) use key::CopyKey;
 use page::Directory;
 
 /// See the [module's text](self).
 pub struct RecordCache {
     directory: Directory,
-    /// The number of pages; they have the lowest numbers. Written by the thread that holds
-    /// `resizing`.
-    pages: AtomicUsize,
     /// Locked while a page is added or removed.
     resizing: Mutex<()>,
     /// Log2 of the number of buckets in a page.
@@ -96,38 +102,38 @@ impl RecordCache {
         }
         Some(RecordCache {
             directory: Directory::new(arenas, pages, page_bytes)?,
-            pages: AtomicUsize::new(0),
             resizing: Mutex::new(()),
             in_page: (page_bytes / BUCKET_BYTES).ilog2(),
         })
     }
 
-    /// Whether there is any page. Without pages, no record has a copy and lookups offer none.
-    #[inline(always)]
-    pub fn has_pages(&self) -> bool {
-        self.pages.load(Relaxed) > 0
+    /// The most pages that there may be.
+    pub fn most_pages(&self) -> usize {
+        self.directory.len()
     }
 
-    /// The number of pages, and the most that there may be.
-    pub fn pages(&self) -> (usize, usize) {
-        (self.pages.load(Relaxed), self.directory.len())
-    }
-
-    /// The bucket that a record's copy would be in, if its page is allocated.
+    /// The bucket that a record's copy would be in, if its page is allocated and its key is not too
+    /// long.
     #[inline(always)]
-    pub fn bucket<'g>(&self, key: u64, pinned: impl Into<Pinned<'g>>) -> Option<&'g Bucket> {
-        let (number, index) = self.place_of(key);
+    pub fn bucket<'g>(
+        &self,
+        key: impl CopyKey,
+        pinned: impl Into<Pinned<'g>>,
+    ) -> Option<&'g Bucket> {
+        let (number, index) = self.place_of(key)?;
         Some(&self.directory.buckets(number, pinned)?[index])
     }
 
-    /// Prefetches the bucket that a record's copy would be in, if its page is allocated.
+    /// Prefetches the bucket that a record's copy would be in, if that is in one of the first
+    /// `pages` pages, which are all that there are.
     #[inline(always)]
-    pub fn prefetch(&self, key: u64) {
-        let pages = self.pages.load(Relaxed);
+    pub fn prefetch(&self, key: impl CopyKey, pages: usize) {
         if pages == 0 {
             return;
         }
-        let (number, index) = self.place_of(key);
+        let Some((number, index)) = self.place_of(key) else {
+            return;
+        };
         // With few pages, most lookups also save the access to the directory.
         if number < pages
             && let Some(page) = self.directory.address_of(number)
@@ -136,37 +142,39 @@ impl RecordCache {
         }
     }
 
-    /// The number of the page that a record's copy would be in.
-    pub fn page_of(&self, key: u64) -> usize {
-        self.place_of(key).0
-    }
-
-    /// The number of the page that a record's copy would be in, and the index of its bucket there.
+    /// The number of the page that the copy of a record with this key would be in, and the index of
+    /// its bucket there; `None`: the key is too long.
     #[inline(always)]
-    fn place_of(&self, key: u64) -> (usize, usize) {
+    fn place_of(&self, key: impl CopyKey) -> Option<(usize, usize)> {
+        key.places()?;
         let buckets = (self.directory.len() as u64) << self.in_page;
-        let bucket = ((u128::from(mix(key)) * u128::from(buckets)) >> u64::BITS) as usize;
-        (bucket >> self.in_page, bucket & ((1 << self.in_page) - 1))
+        let bucket = ((u128::from(key.hash()) * u128::from(buckets)) >> u64::BITS) as usize;
+        Some((bucket >> self.in_page, bucket & ((1 << self.in_page) - 1)))
     }
 
     /// The record's value, and where its copy is, if there is one. The bucket is its own.
     #[inline(always)]
-    pub fn find(bucket: &Bucket, key: u64) -> Option<(Loan<'_>, Found<'_>)> {
+    fn find(bucket: &Bucket, key: impl CopyKey) -> Option<(Loan<'_>, Found<'_>)> {
         let seen = bucket.try_read().ok()?;
         let (way, value) = bucket::Body::lend(&seen, key)?;
         Some((value, Found { bucket: seen, way }))
     }
 
     /// A record that was read from a slow leaf, and has no copy, asks for one. The bucket is its
-    /// own.
-    pub fn offer<T>(bucket: &Bucket, key: u64, value: Loan<'_>, leaf: Snapshot<'_, T>) {
-        let early = seeded::has(Bug::CopiedUnlocked).then(|| leaf.validate());
+    /// own. `validate` fails if its leaf is locked, or has changed since the record was read.
+    fn offer(
+        bucket: &Bucket,
+        key: impl CopyKey,
+        value: Loan<'_>,
+        validate: impl Fn() -> Result<(), Restart>,
+    ) {
+        let early = seeded::has(Bug::CopiedUnlocked).then(&validate);
         // If another thread holds the lock, a later lookup will offer the record again.
         let Ok(held) = bucket.try_read().and_then(Snapshot::upgrade) else {
             return;
         };
         fence(SeqCst);
-        let is_same = early.unwrap_or_else(|| leaf.validate()).is_ok();
+        let is_same = early.unwrap_or_else(validate).is_ok();
         let is_new = is_same && held.find(key).is_none();
         if !(is_new && held.offer(key, value.word())) {
             // Only the use counts changed, which are read under the lock alone.
@@ -174,50 +182,72 @@ impl RecordCache {
         }
     }
 
-    /// A record of a slow leaf, which is locked, has another value. Returns whether it has a copy.
-    pub fn rewrite(&self, key: u64, value: Loan<'_>, pinned: &Guard) -> bool {
-        self.change(key, pinned, |body, way| body.set(way, value.word()))
+    /// A record of a slow leaf, which is locked, gets another value: `write` writes it there.
+    /// Returns whether it has a copy.
+    fn rewrite<T>(
+        &self,
+        key: impl CopyKey,
+        value: u64,
+        pinned: &Guard,
+        write: impl FnOnce() -> T,
+    ) -> (T, bool) {
+        if seeded::has(Bug::CopyWrittenLate) {
+            let written = write();
+            std::thread::yield_now();
+            let copy = self.lock_copy(key, pinned);
+            let copy = copy.map(|(held, way)| held.set(way, value));
+            return (written, copy.is_some());
+        }
+        let copy = self.lock_copy(key, pinned);
+        let written = write();
+        let copy = copy.map(|(held, way)| held.set(way, value));
+        (written, copy.is_some())
     }
 
     /// A record leaves its slow leaf, which is locked.
-    pub fn forget(&self, key: u64, pinned: &Guard) {
-        self.change(key, pinned, |body, way| body.clear(way));
+    pub fn forget(&self, key: impl CopyKey, pinned: &Guard) {
+        if let Some((held, way)) = self.lock_copy(key, pinned) {
+            held.clear(way);
+        }
     }
 
-    /// Changes a record's copy, if there is one. Returns whether there is.
-    fn change(&self, key: u64, pinned: &Guard, change: impl FnOnce(&bucket::Body, usize)) -> bool {
+    /// Locks a record's copy, if there is one. While its leaf stays locked, no other thread makes
+    /// one.
+    fn lock_copy<'g>(
+        &self,
+        key: impl CopyKey,
+        pinned: &'g Guard,
+    ) -> Option<(Exclusive<'g, bucket::Body>, usize)> {
         if seeded::has(Bug::CopyLeftBehind) {
-            return false;
+            return None;
         }
         fence(SeqCst);
-        let Some(bucket) = self.bucket(key, pinned) else {
-            return false;
-        };
+        let bucket = self.bucket(key, pinned)?;
         // It is retired if its page goes: with the copy.
         while let Ok(seen) = bucket.read() {
             let Ok(found) = seen.get(|body| body.find(key)) else {
                 continue;
             };
-            let Some(way) = found else { return false };
+            let way = found?;
             if let Ok(held) = seen.upgrade() {
-                change(&held, way);
-                return true;
+                return Some((held, way));
             }
         }
-        false
+        None
     }
 
     /// Makes one more page in a free slot of fast memory. `false` if there is no room, or if there
-    /// are as many pages as there may be.
-    pub fn add(&self, store: &Store<impl Memory>, pinned: &Guard) -> bool {
-        if self.pages.load(Relaxed) == self.directory.len() {
+    /// are as many pages as there may be. `count` is the number of pages, which have the lowest
+    /// numbers; only this and [`remove`](Self::remove) write it.
+    pub fn add(&self, count: &AtomicUsize, store: &Store<impl Memory>, pinned: &Guard) -> bool {
+        if count.load(Relaxed) == self.directory.len() {
             return false;
         }
         let Some(page) = self.directory.allocate(store, pinned) else {
             return false;
         };
         let _alone = self.lock();
-        let pages = self.pages.load(Relaxed);
+        let pages = count.load(Relaxed);
         let has_place = pages < self.directory.len();
         if !has_place || self.directory.resize(store.arenas(), pages + 1).is_err() {
             // Another thread added it first, or the directory has no memory for it.
@@ -225,21 +255,21 @@ impl RecordCache {
             return false;
         }
         self.directory.put(pages, page);
-        self.pages.store(pages + 1, Relaxed);
+        count.store(pages + 1, Relaxed);
         true
     }
 
     /// Removes the last page, and frees it once no thread can reach it any more. `false` if there
     /// is none.
-    pub fn remove(&self, store: &Store<impl Memory>, guard: &Guard) -> bool {
+    pub fn remove(&self, count: &AtomicUsize, store: &Store<impl Memory>, guard: &Guard) -> bool {
         let alone = self.lock();
-        let Some(last) = self.pages.load(Relaxed).checked_sub(1) else {
+        let Some(last) = count.load(Relaxed).checked_sub(1) else {
             return false;
         };
         let Some(page) = self.directory.take(last) else {
             return false;
         };
-        self.pages.store(last, Relaxed);
+        count.store(last, Relaxed);
         let _ = self.directory.resize(store.arenas(), last);
         drop(alone);
         page.reclaim(store, guard);
@@ -249,12 +279,4 @@ impl RecordCache {
     fn lock(&self) -> MutexGuard<'_, ()> {
         self.resizing.lock().unwrap_or_else(PoisonError::into_inner)
     }
-}
-
-/// Spreads keys over the pages, consecutive ones too (the finalizer of MurmurHash3, Appleby 2011).
-#[inline(always)]
-fn mix(key: u64) -> u64 {
-    let key = (key ^ (key >> 33)).wrapping_mul(0xff51_afd7_ed55_8ccd);
-    let key = (key ^ (key >> 33)).wrapping_mul(0xc4ce_b9fe_1a85_ec53);
-    key ^ (key >> 33)
 }

@@ -233,10 +233,13 @@ impl<T: Core<K, V>, K: Key + ?Sized, V: Value> Map<T, K, V> {
     #[inline]
     pub fn update(&self, key: &K::Borrowed, value: V::Ref<'_>) -> Replaced<V> {
         let value = V::to_stored(value);
-        let before = V::Representation::check(value).and_then(|()| {
-            let change = V::Representation::setting(self.tree.store(), value, |_| true);
-            self.tree.modify(key, change, |before| self.own(before))
-        });
+        let before = V::Representation::check(value).and_then(
+            #[inline(always)]
+            |()| {
+                let change = V::Representation::setting(self.tree.store(), value, |_| true);
+                self.tree.modify(key, change, |before| self.own(before))
+            },
+        );
         V::Representation::replaced(before, |refused| self.error(refused))
     }
 

@@ -3,7 +3,11 @@
 //!
 //! As in the B+tree, the descent takes the child's snapshot before it validates the parent. The
 //! parent of a layer's root is the border node that links to it.
+//!
+//! Below the single boundary all nodes are slow. So where a copy of the record will do, the first
+//! slow node on the way is where the search for it belongs.
 
+use std::marker::PhantomData;
 use std::task::Poll;
 
 use timberline_sync::Restart;
@@ -14,6 +18,7 @@ use timberline_tier::Memory;
 use super::Tree;
 use super::slice::{SLICE, slice};
 use crate::btree::node::{Block, Body, Lanes, Lead, Link, Node, Record, Skip, View, Work, address};
+use crate::mode::{LeafAtOnce, Mode};
 use crate::traverse::{Traversal, run};
 use crate::value::{Loan, Represent};
 
@@ -54,17 +59,18 @@ enum Below<'t, const WORDS: usize> {
     Skip(View<'t, WORDS>, Skip<'t, WORDS>, usize, u64),
 }
 
-/// Moves a cursor to a key. With `LATER`, other work runs between two steps, so each prefetches the
-/// node or block of the next one.
-pub(super) struct Descent<
-    't,
-    'k,
-    M: Memory,
-    const WORDS: usize,
-    H: Represent,
-    const LATER: bool,
-    L: Lanes,
-> {
+/// Where a descent is that would do with a copy of the record.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Boundary {
+    /// It has met no slow node yet.
+    Above,
+    /// The node of the next step is the first slow one, at this address. It was not prefetched.
+    At(usize),
+    Passed,
+}
+
+/// Moves a cursor to a key, as its [`Mode`] says.
+pub(super) struct Descent<'t, 'k, M: Memory, const WORDS: usize, H: Represent, D, L: Lanes> {
     pub tree: &'t Tree<M, WORDS, H>,
     pub key: &'k [u8],
     lanes: L,
@@ -73,10 +79,13 @@ pub(super) struct Descent<
     level: u8,
     below: Option<Below<'t, WORDS>>,
     restarts: u32,
+    /// Nobody asks where a copy would not do.
+    boundary: Boundary,
+    mode: PhantomData<D>,
 }
 
-impl<'t, 'k, M: Memory, const WORDS: usize, H: Represent, const LATER: bool, L: Lanes>
-    Descent<'t, 'k, M, WORDS, H, LATER, L>
+impl<'t, 'k, M: Memory, const WORDS: usize, H: Represent, D: Mode, L: Lanes>
+    Descent<'t, 'k, M, WORDS, H, D, L>
 {
     #[inline(always)]
     pub fn new(
@@ -94,6 +103,8 @@ impl<'t, 'k, M: Memory, const WORDS: usize, H: Represent, const LATER: bool, L: 
             level: 0,
             below: None,
             restarts: 0,
+            boundary: Boundary::Above,
+            mode: PhantomData,
         }
     }
 
@@ -108,7 +119,7 @@ impl<'t, 'k, M: Memory, const WORDS: usize, H: Represent, const LATER: bool, L: 
 
     #[inline(always)]
     fn prefetch(&self, node: usize) {
-        if LATER {
+        if D::LATER {
             self.tree.memory().prefetch(node, Body::<WORDS>::BYTES);
         } else {
             self.tree.prefetch(node);
@@ -118,8 +129,34 @@ impl<'t, 'k, M: Memory, const WORDS: usize, H: Represent, const LATER: bool, L: 
     /// Prefetches a block whose length is not known yet.
     #[inline(always)]
     pub fn prefetch_block(&self, block: Block<'_>) {
-        if LATER {
+        if D::LATER {
             self.tree.memory().prefetch(block.address(), 64);
+        }
+    }
+
+    /// Prefetches the node that the next step reads, unless it is the first slow one, and a copy
+    /// of the record will do.
+    #[inline(always)]
+    fn approach(&mut self, node: usize) {
+        if D::OR_COPY && self.boundary == Boundary::Above && self.tree.may_have_copies(node) {
+            self.boundary = Boundary::At(node);
+        } else {
+            self.prefetch(node);
+        }
+    }
+
+    /// Whether the next node is the first slow one, so that the record may have a copy.
+    #[inline(always)]
+    pub fn is_at_boundary(&self) -> bool {
+        D::OR_COPY && matches!(self.boundary, Boundary::At(_))
+    }
+
+    /// The record has no copy: prefetches the slow node after all.
+    #[inline(always)]
+    pub fn pass_boundary(&mut self) {
+        if let Boundary::At(node) = self.boundary {
+            self.boundary = Boundary::Passed;
+            self.prefetch(node);
         }
     }
 
@@ -147,7 +184,7 @@ impl<'t, 'k, M: Memory, const WORDS: usize, H: Represent, const LATER: bool, L: 
         let word = slice(self.key, self.depth);
         if node.height() > 0 {
             let link = self.tree.find_child(self.lanes, &node, word)?;
-            self.prefetch(link.address());
+            self.approach(link.address());
             self.below = Some(Below::Child(node, link));
             return Ok(None);
         }
@@ -175,7 +212,7 @@ impl<'t, 'k, M: Memory, const WORDS: usize, H: Represent, const LATER: bool, L: 
                 }
                 Some(Lead::Record(record)) => End::Record { index, record },
                 Some(Lead::Layer(root)) => {
-                    self.prefetch(address(root));
+                    self.approach(address(root));
                     self.depth += SLICE;
                     self.below = Some(Below::Layer(leaf, root));
                     return Ok(None);
@@ -205,7 +242,7 @@ impl<'t, 'k, M: Memory, const WORDS: usize, H: Represent, const LATER: bool, L: 
         let root = skip.root();
         // This also validates the root that was just read.
         leaf.validate()?;
-        self.prefetch(address(root));
+        self.approach(address(root));
         let rest = &self.key[self.depth + SLICE..];
         let bytes = skip.bytes();
         if rest.len() <= bytes.len() || !rest.starts_with(bytes) {
@@ -247,8 +284,8 @@ pub(super) fn common(one: &[u8], two: &[u8]) -> usize {
         .count()
 }
 
-impl<'t, M: Memory, const WORDS: usize, H: Represent, const LATER: bool, L: Lanes> Traversal
-    for Descent<'t, '_, M, WORDS, H, LATER, L>
+impl<'t, M: Memory, const WORDS: usize, H: Represent, D: Mode, L: Lanes> Traversal
+    for Descent<'t, '_, M, WORDS, H, D, L>
 {
     type Output = Cursor<'t, WORDS>;
 
@@ -277,6 +314,8 @@ impl<'t, M: Memory, const WORDS: usize, H: Represent> Work for Locate<'t, '_, M,
     fn run(self, lanes: impl Lanes) -> Self::Output {
         let Locate { tree, key, guard } = self;
         let pinned = tree.store.pinned(guard);
-        run(Descent::<_, _, _, false, _>::new(tree, key, pinned, lanes))
+        run(Descent::<_, _, _, LeafAtOnce, _>::new(
+            tree, key, pinned, lanes,
+        ))
     }
 }

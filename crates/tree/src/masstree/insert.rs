@@ -69,7 +69,7 @@ impl<M: Memory, const WORDS: usize, H: Represent> Tree<M, WORDS, H> {
     ) -> Result<Put<R>, Abort> {
         let cursor = self.cursor(key, guard);
         if let Some(slot) = self.slot(key, &cursor) {
-            let before = self.replace(slot, &cursor, change, out, guard)?;
+            let before = self.replace(key, slot, &cursor, change, out, guard)?;
             return Ok(Put::Done(Some(before)));
         }
         match cursor.end {

@@ -3,12 +3,14 @@
 use std::marker::PhantomData;
 use std::ops::{Bound, ControlFlow};
 
+use timberline_sync::epoch::Guard;
 use timberline_tier::Memory;
 
-use super::slice::path;
+use super::slice::{key_before, path, push_bytes};
 use crate::btree::node::{Lead, LeafEntry};
 use crate::btree::payload::Payload;
 use crate::btree::tree::Tree;
+use crate::cache::RecordCache;
 use crate::range::{Ordered, Way};
 use crate::value::{Loan, Represent};
 
@@ -19,7 +21,26 @@ impl<H: Represent> Payload for Slices<H> {
     type Values = H;
 
     const LINKS: bool = true;
-    const CACHED: bool = false;
+    // As in the B+tree.
+    const CACHED: bool = !H::IN_BLOCKS;
+
+    fn forget<const WORDS: usize>(
+        cache: &RecordCache,
+        path: &[u8],
+        entry: LeafEntry<'_, WORDS>,
+        guard: &Guard,
+    ) {
+        let lead = entry.lead();
+        if lead.and_then(Lead::root).is_some() {
+            return;
+        }
+        let mut key = key_before(path);
+        push_bytes(entry.key, &mut key);
+        if let Some(Lead::Record(record)) = lead {
+            key.extend_from_slice(record.bytes());
+        }
+        cache.forget(&key[..], guard);
+    }
 
     fn each_value<M: Memory, const WORDS: usize>(
         tree: &Tree<M, WORDS, Self>,

@@ -12,7 +12,7 @@ use super::Tree;
 use super::descent::{Cursor, End, common};
 use super::slice::{SLICE, path, slice, slice_of_many};
 use crate::abort::Abort;
-use crate::btree::node::{Below, Block, Body, Fresh, Name, has_more};
+use crate::btree::node::{Below, Block, Body, Fresh, Name, address, has_more};
 use crate::value::{Loan, Represent, ValueCopy};
 
 /// The record or layer that moves one layer down.
@@ -74,6 +74,13 @@ impl<M: Memory, const WORDS: usize, H: Represent> Tree<M, WORDS, H> {
         let new = self.allocate_layer(cursor, &path, skipped, &rest, value)?;
 
         let held = cursor.leaf.upgrade()?;
+        if let End::Record { record, .. } = cursor.end
+            && new.root.tier().is_fast()
+            && self.may_have_copies(address(held.of()))
+        {
+            let moves = [&key[..cursor.depth + SLICE], record.bytes()].concat();
+            self.forget_copy(&held, &moves[..], guard);
+        }
         let copied = new.value.zip(value);
         let leaf = Fresh::first_of_layer(new.root, new.name, &path);
         let skip = new.skip.map(|slot| (slot, skipped));

@@ -89,7 +89,7 @@ impl<M: Memory, const WORDS: usize, H: Represent> Tree<M, WORDS, H> {
                         held.unchanged();
                         return Err(Restart);
                     }
-                    let (value, left) = self.take_at(held, slot, guard);
+                    let (value, left) = self.take_at(key, held, slot, guard);
                     self.shrink_after(left, &key[..depth], entry.key, guard);
                     return Ok(Some(value));
                 }
@@ -104,5 +104,6 @@ impl<M: Memory, const WORDS: usize, H: Represent> Tree<M, WORDS, H> {
     /// Removes all records: see [`clear`](crate::clear).
     pub fn clear(&self) {
         clear::clear_ordered(self, |key| _ = self.remove(key, None, |_| ()));
+        while self.copies.drop_page(&self.store) {}
     }
 }

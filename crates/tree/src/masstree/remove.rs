@@ -57,17 +57,18 @@ impl<M: Memory, const WORDS: usize, H: Represent> Tree<M, WORDS, H> {
                 held.unchanged();
                 return Ok(None);
             }
-            let (value, left) = self.take_at(held, slot, guard);
+            let (value, left) = self.take_at(key, held, slot, guard);
             Ok(Some((value, left, cursor.depth, cursor.word)))
         })?;
         self.shrink_after(left, &key[..depth], word, guard);
         Some(value)
     }
 
-    /// Removes a record from its leaf. Returns its value, which is valid as long as the thread
-    /// stays pinned, and the number of entries left.
+    /// Removes a key's record from its leaf. Returns its value, which is valid as long as the
+    /// thread stays pinned, and the number of entries left.
     pub(super) fn take_at<'g>(
         &self,
+        key: &[u8],
         held: LockedNode<'g, WORDS>,
         slot: ValueSlot<'g>,
         guard: &Guard,
@@ -75,6 +76,7 @@ impl<M: Memory, const WORDS: usize, H: Represent> Tree<M, WORDS, H> {
         let (ValueSlot::Payload(index) | ValueSlot::Record(index, _)) = slot;
         let (removed, block) = Body::remove_record(&held, index);
         let value = removed.loan();
+        self.forget_copy(&held, key, guard);
         if let Some(block) = block {
             block.reclaim(&self.store, guard);
         }

@@ -22,6 +22,7 @@ use super::descent::Descent;
 use super::enter::Entrance;
 use super::slice::{SLICE, push_bytes, slice};
 use crate::btree::node::{Lead, LeafEntry, Root, View};
+use crate::mode::LeafLater;
 use crate::range::{Ordered, Way};
 use crate::traverse::Yielding;
 use crate::value::{Loan, Represent};
@@ -85,7 +86,7 @@ impl<M: Memory, const WORDS: usize, H: Represent> Ordered for Tree<M, WORDS, H> 
 
     async fn approach(&self, key: &[u8]) {
         let guard = self.store.domain().owned_guard();
-        let descent = Descent::<_, _, _, true, _>::new(self, key, &guard, self.search);
+        let descent = Descent::<_, _, _, LeafLater, _>::new(self, key, &guard, self.search);
         Yielding(descent).await;
     }
 

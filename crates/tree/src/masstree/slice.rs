@@ -53,6 +53,12 @@ pub(crate) fn path(bytes: &[u8]) -> Vec<u8> {
     slices.flat_map(u64::to_be_bytes).collect()
 }
 
+/// The bytes of keys before the layer of this name.
+pub(crate) fn key_before(path: &[u8]) -> Vec<u8> {
+    let slices = path.chunks_exact(size_of::<u64>());
+    slices.flat_map(|slice| &slice[..SLICE]).copied().collect()
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -94,5 +100,6 @@ mod tests {
         push_bytes(slice(b"abcdefgh", 0), &mut bytes);
         assert_eq!(bytes, b"abcdefg");
         assert_eq!(path(b"abcdefghijklmn"), b"abcdefg\x08hijklmn\x08");
+        assert_eq!(key_before(&path(b"abcdefghijklmn")), b"abcdefghijklmn");
     }
 }

@@ -12,7 +12,7 @@ use super::Tree;
 use super::descent::{Cursor, End, Locate};
 use super::slice::SLICE;
 use crate::abort::{Abort, attempt};
-use crate::btree::node::{Body, Record};
+use crate::btree::node::{Body, Record, address};
 use crate::btree::tree::LockedNode;
 use crate::error::Refused;
 use crate::value::{Change, Loan, Represent, RetiredValue};
@@ -80,6 +80,7 @@ impl<M: Memory, const WORDS: usize, H: Represent> Tree<M, WORDS, H> {
     /// Replaces the value of a present record. Returns `out` of the old value.
     pub(super) fn replace<R, C: Change>(
         &self,
+        key: &[u8],
         slot: ValueSlot<'_>,
         cursor: &Cursor<'_, WORDS>,
         change: &mut C,
@@ -94,12 +95,36 @@ impl<M: Memory, const WORDS: usize, H: Represent> Tree<M, WORDS, H> {
         let before = slot.value(&held);
         match change.change(Some(before)) {
             Some(after) => {
-                self.reclaim_value(slot.replace(&held, after), guard);
-                self.note_unlocked(held, Access::Reuse, guard);
+                let replaced = slot.replace(&held, after);
+                match self.may_have_copies(address(held.of())) {
+                    true => self.rewrite_copy_too(held, key, after, replaced, guard),
+                    false => {
+                        self.reclaim_value(replaced, guard);
+                        self.note_unlocked(held, Access::Reuse, guard);
+                    }
+                }
             }
             None => held.unchanged(),
         }
         Ok(out(before))
+    }
+
+    /// A record of a slow leaf, which is locked, was given another value: so is its copy.
+    // Out of line, for updates of fast leaves.
+    #[cold]
+    #[inline(never)]
+    fn rewrite_copy_too(
+        &self,
+        held: LockedNode<'_, WORDS>,
+        key: &[u8],
+        after: u64,
+        replaced: RetiredValue<'_>,
+        guard: &Guard,
+    ) {
+        let access = self.rewrite_copy(&held, key, after, guard);
+        // Once no copy has it either.
+        self.reclaim_value(replaced, guard);
+        self.note_unlocked(held, access, guard);
     }
 
     /// Replaces a present record's value by `change` of it, atomically. Returns `out` of the old
@@ -115,7 +140,7 @@ impl<M: Memory, const WORDS: usize, H: Represent> Tree<M, WORDS, H> {
             attempt(|| {
                 let cursor = self.cursor(key, &guard);
                 let slot = self.slot(key, &cursor);
-                slot.map(|slot| self.replace(slot, &cursor, change, &mut out, &guard))
+                slot.map(|slot| self.replace(key, slot, &cursor, change, &mut out, &guard))
                     .transpose()
             })
         })

@@ -55,7 +55,7 @@ impl<I: PlacedIndex> Watched for Subject<I> {
         Some(Levels {
             fills: Self::levels_of(&stats),
             above_boundary: stats.above_boundary as u64,
-            copies_bytes: Self::copies_bytes(&stats),
+            copies_bytes: stats.copies_bytes as u64,
         })
     }
 }

@@ -164,6 +164,11 @@ impl<'g> Leaf<'g> {
         self.head.state.load(Acquire) & OBSOLETE != 0
     }
 
+    /// Whether it is linked, and no thread holds its lock.
+    pub fn is_unlocked(self) -> bool {
+        self.head.state.load(Acquire) == UNLOCKED
+    }
+
     /// Locks the leaf. Waits while another thread holds the lock.
     ///
     /// # Errors

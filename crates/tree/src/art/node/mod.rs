@@ -59,7 +59,7 @@ pub use direct::Direct;
 pub use fresh::{Fresh, FreshInner, FreshLeaf, Linkable};
 pub use guess::Guess;
 pub use inner::Inner;
-pub use leaf::{Leaf, leaf_bytes};
+pub use leaf::{Leaf, LockedLeaf, leaf_bytes};
 pub use link::{InnerLink, Kind, Link, StoredLink};
 pub use pack::{PACK_BYTES, PACKED, Pack, PackSnapshot, PackedRecords, Record};
 pub use parent::{LockedParent, Parent, Root};

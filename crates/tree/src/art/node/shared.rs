@@ -62,6 +62,14 @@ impl<'g, T> Shared<'g, T> {
         self.records.read()
     }
 
+    /// Begins to read, unless another thread holds the lock.
+    ///
+    /// # Errors
+    /// It does, or this was replaced, or moved.
+    pub fn try_read(self) -> Result<Snapshot<'g, T>, Restart> {
+        self.records.try_read()
+    }
+
     /// Begins to read its contents, or its last ones: like a leaf's, they do not change any more.
     #[inline(always)]
     pub fn read_last(self) -> Snapshot<'g, T> {

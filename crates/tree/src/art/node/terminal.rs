@@ -178,6 +178,21 @@ impl<'g> LockedTerminal<'g> {
         value.filter(|_| count == 1)
     }
 
+    /// Calls `show` with the key of each record.
+    pub fn each_key(&self, mut show: impl FnMut(&[u8])) {
+        match self {
+            LockedTerminal::Leaf(locked) => show(locked.leaf().key()),
+            LockedTerminal::Pack(locked) => {
+                let all = locked.all();
+                all.iter().for_each(|(key, _)| show(&key.to_be_bytes()));
+            }
+            LockedTerminal::DenseLeaf(locked) => {
+                let first = number(locked.node().least());
+                locked.each(|at, _| show(&(first + u64::from(at)).to_be_bytes()));
+            }
+        }
+    }
+
     /// The link to it.
     pub(super) fn link<R>(&self, base: Base<R>) -> Link<'g> {
         self.terminal().link(base)
