@@ -76,6 +76,11 @@ fn persistence(shared: &Shared, text: &mut String) {
         "durability",
         shared.config.options.durability.appendfsync(),
     );
+    // Redis counts changes since its last dump; here they are records that are not on the disk yet.
+    let since = stats.appended - stats.durable;
+    line(text, "rdb_changes_since_last_save", since);
+    line(text, "records_appended", stats.appended);
+    line(text, "records_durable", stats.durable);
     line(text, "segments", stats.segments);
     line(
         text,

@@ -81,6 +81,9 @@ pub struct Options {
     pub caching: Caching,
     /// The most bytes on the disk.
     pub capacity: u64,
+    /// Bytes of a segment, the file that the store writes and cleans as a whole. One command
+    /// changes at most an eighth of it.
+    pub segment_bytes: u64,
     /// Whether this is a cache: when the disk's bytes are used up, the oldest strings go. There are
     /// strings only then: of other types a part could go.
     pub evict: bool,
@@ -117,6 +120,7 @@ impl Options {
             index: IndexMemory::default(),
             caching: Caching::default(),
             capacity: u64::MAX,
+            segment_bytes: timberline_store::Options::default().segment_bytes,
             evict: false,
             durability: Durability::Interval,
             threads: std::thread::available_parallelism().map_or(1, usize::from),

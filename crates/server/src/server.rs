@@ -151,6 +151,7 @@ impl Server {
                 Durability::None | Durability::Each => timberline_store::Durability::None,
             },
             capacity: options.capacity,
+            segment_bytes: options.segment_bytes,
             idle_bytes: IDLE,
             evict: options.evict,
             index: options.index.clone(),

@@ -80,6 +80,10 @@ pub struct Stats {
     pub segments: usize,
     /// Mean over the segments with records: fraction of their records that still count.
     pub live: f64,
+    /// New records that were ever appended: the number of the last one.
+    pub appended: u64,
+    /// Of these, the first so many are on the disk, for sure.
+    pub durable: u64,
     /// Checkpoints that were written.
     pub checkpoints: u64,
     /// Segments that were cleaned.
@@ -361,6 +365,8 @@ impl Store {
             keys: self.len(),
             segments: segments.len() + state.spares.len(),
             live: live / segments.len() as f64,
+            appended: state.sequence,
+            durable: state.durable,
             checkpoints: state.checkpoints,
             cleaned: state.cleaned,
             moved: state.moved,
