@@ -11,7 +11,10 @@ mod damage;
 mod eviction;
 mod expiry;
 mod hiding;
+mod histories;
 mod large;
+#[path = "../../../remote/tests/linear/mod.rs"]
+mod linear;
 mod opened;
 mod opening;
 mod operations;
