@@ -9,6 +9,9 @@ use crate::memory::Memory;
 use crate::resp::Limits;
 use crate::slowlog::Slowlog;
 
+/// The least that the process may be given.
+const LEAST_MEMORY: u64 = 16 << 20;
+
 /// Settings.
 pub(crate) struct Config {
     /// As the server was started.
@@ -150,7 +153,10 @@ impl Config {
                 many => self.max_clients.store(many, Relaxed),
             },
             "maxmemory" => {
-                let most = bytes().ok_or_else(not_memory)?;
+                // Redis has no limit where it is 0; here there is always one.
+                let least = "argument must be a memory value of at least 16mb";
+                let most = bytes().filter(|it| *it >= LEAST_MEMORY);
+                let most = most.ok_or_else(|| failed(least))?;
                 self.memory.limit.store(most, Relaxed);
             }
             "proto-max-bulk-len" => {

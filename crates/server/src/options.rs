@@ -133,6 +133,18 @@ impl Options {
     }
 }
 
+impl Options {
+    /// What the store gets of so much memory for all of the process: the rest is for clients and
+    /// the program itself; in a cluster, for its cache too.
+    pub(crate) fn store_memory(&self, memory: u64) -> u64 {
+        let eighths = match self.cluster {
+            Some(_) => 3,
+            None => 5,
+        };
+        (memory / 8 * eighths).max(timberline_store::Options::LEAST_MEMORY)
+    }
+}
+
 /// A number of bytes with a unit as Redis has them: `k` is 1,000, `kb` is 1,024, and so on; also
 /// `KiB`.
 pub fn bytes(text: &str) -> Option<u64> {

@@ -156,12 +156,7 @@ impl Server {
             evict: options.evict,
             index: options.index.clone(),
             caching: options.caching.clone(),
-            // The rest is for clients and the program itself; in a cluster, for its cache too.
-            memory_bytes: match options.cluster {
-                Some(_) => options.memory / 8 * 3,
-                None => options.memory / 8 * 5,
-            }
-            .max(timberline_store::Options::LEAST_MEMORY),
+            memory_bytes: options.store_memory(options.memory),
             // A log is not read while the node runs.
             cache_bytes: options.cluster.as_ref().map_or(u64::MAX, |_| 0),
             ..Default::default()

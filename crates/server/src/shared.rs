@@ -157,6 +157,23 @@ impl Shared {
         self.resident.load(Relaxed) > self.config.memory.limit.load(Relaxed)
     }
 
+    /// Gives the store its share of the memory that the process may take now.
+    pub fn share_memory(&self) -> Result<(), timberline_store::Error> {
+        let limit = self.config.memory.limit.load(Relaxed);
+        let store = self.keyspace.store();
+        let (before, share) = (
+            store.memory_bytes(),
+            self.config.options.store_memory(limit),
+        );
+        store.set_memory_bytes(share)?;
+        if share < before {
+            // What is resident counts, not what is in use.
+            timberline_tier::give_back_free_pages();
+        }
+        self.measure_memory();
+        Ok(())
+    }
+
     /// Looks at how much memory the process takes.
     pub fn measure_memory(&self) {
         let statm = std::fs::read_to_string("/proc/self/statm").unwrap_or_default();

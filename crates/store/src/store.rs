@@ -54,6 +54,8 @@ pub(crate) struct Inner {
     stripes: Box<[Mutex<()>]>,
     pub cache: Cache,
     pub window: Window,
+    /// The most bytes of memory for all that the store keeps.
+    pub memory_bytes: AtomicU64,
     /// Bytes of the index when the cache got the others.
     pub fitted: AtomicU64,
     /// Whether the index had all the memory that it may when a key came last.
@@ -134,9 +136,12 @@ impl Store {
             stripes: (0..STRIPES).map(|_| Mutex::default()).collect(),
             cache: Cache::new(
                 &options.caching,
-                options.cache_bytes.min(options.index_bytes()),
+                options
+                    .cache_bytes
+                    .min(Options::index_bytes(options.memory_bytes)),
             )?,
             window: Window::new(),
+            memory_bytes: AtomicU64::new(options.memory_bytes),
             fitted: AtomicU64::new(0),
             was_index_full: AtomicBool::new(false),
             first_bytes: recovered.first_bytes,

@@ -13,6 +13,7 @@ mod expiry;
 mod hiding;
 mod histories;
 mod large;
+mod limits;
 #[path = "../../../remote/tests/linear/mod.rs"]
 mod linear;
 mod opened;
