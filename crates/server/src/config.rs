@@ -105,7 +105,7 @@ impl Config {
             ("io-threads", options.threads.to_string()),
             ("maxclients", self.max_clients.load(Relaxed).to_string()),
             ("maxmemory", self.memory.limit.load(Relaxed).to_string()),
-            ("maxmemory-policy", "noeviction".into()),
+            ("maxmemory-policy", options.policy().into()),
             ("port", port.to_string()),
             (
                 "proto-max-bulk-len",
@@ -181,7 +181,7 @@ impl Config {
             // Only these values of them are true here.
             "save" if value.is_empty() => {}
             "appendonly" if value == "no" => {}
-            "maxmemory-policy" if value == "noeviction" => {}
+            "maxmemory-policy" if value == self.options.policy() => {}
             "timeout" if value == "0" => {}
             _ if self.all().iter().any(|it| it.0 == name) => {
                 return Err(failed("can't set immutable config"));

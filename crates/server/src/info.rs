@@ -60,7 +60,7 @@ fn memory(shared: &Shared, text: &mut String) {
     line(text, "used_memory", resident);
     line(text, "used_memory_rss", resident);
     line(text, "maxmemory", shared.config.memory.limit.load(Relaxed));
-    line(text, "maxmemory_policy", "noeviction");
+    line(text, "maxmemory_policy", shared.config.options.policy());
     let stats = shared.keyspace.store().stats();
     line(text, "cached_bytes", stats.cached_bytes);
     line(text, "index_bytes", stats.index_bytes);

@@ -134,6 +134,15 @@ impl Options {
 }
 
 impl Options {
+    /// What comes nearest in Redis to what becomes of keys when there is no more memory or space.
+    /// A cache lets the oldest keys go, but for those in use: their values are in memory.
+    pub(crate) fn policy(&self) -> &'static str {
+        match self.evict {
+            true => "allkeys-lru",
+            false => "noeviction",
+        }
+    }
+
     /// What the store gets of so much memory for all of the process: the rest is for clients and
     /// the program itself; in a cluster, for its cache too.
     pub(crate) fn store_memory(&self, memory: u64) -> u64 {

@@ -46,6 +46,7 @@ mod join;
 mod location;
 mod log;
 mod memory;
+mod most_keys;
 mod options;
 mod pieces;
 mod read;

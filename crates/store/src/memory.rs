@@ -23,6 +23,7 @@ impl Store {
         Options::check_memory(bytes)?;
         let inner = &self.inner;
         inner.memory_bytes.store(bytes, Relaxed);
+        inner.most_keys.forget();
         inner.fit_cache();
         inner.window.shrink();
         // What the window gave back is the cache's.
@@ -58,10 +59,12 @@ impl Inner {
                 self.fit_cache();
             }
             if index + snapshots < most {
+                self.most_keys.forget();
                 return false;
             }
             if index >= most || !self.moments.give_up_memory() {
-                return true;
+                let is_cache = self.log.options().evict;
+                return !is_cache || self.most_keys.are_there(self.index.len(), index, most);
             }
         }
     }

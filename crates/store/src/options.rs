@@ -51,8 +51,9 @@ pub struct Options {
     /// [`Store::set_memory_bytes`](crate::Store::set_memory_bytes) changes it while the store is
     /// open.
     pub memory_bytes: u64,
-    /// Whether a full store is a cache: instead of refusing puts it deletes the records of its
-    /// oldest segment. Those whose values are in memory stay, up to half of the segment.
+    /// Whether a full store is a cache: instead of refusing puts, because there is no space or
+    /// because the index has no more memory, it deletes the records of its oldest segment. Those
+    /// whose values are in memory stay, up to half of the segment.
     pub evict: bool,
     /// Whether files are read and written past the page cache.
     pub direct: bool,

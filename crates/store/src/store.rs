@@ -14,6 +14,7 @@ use crate::first_bytes::FirstBytes;
 use crate::index::Index;
 use crate::location::Location;
 use crate::log::{Log, NewRecord};
+use crate::most_keys::MostKeys;
 use crate::pieces::Table;
 use crate::record::NEVER;
 use crate::snapshot::Moments;
@@ -60,6 +61,8 @@ pub(crate) struct Inner {
     pub fitted: AtomicU64,
     /// Whether the index had all the memory that it may when a key came last.
     pub was_index_full: AtomicBool,
+    /// In a cache: how many keys there may be.
+    pub most_keys: MostKeys,
     pub first_bytes: FirstBytes,
     /// Keeps others out of the folder.
     _lock: Lock,
@@ -144,6 +147,7 @@ impl Store {
             memory_bytes: AtomicU64::new(options.memory_bytes),
             fitted: AtomicU64::new(0),
             was_index_full: AtomicBool::new(false),
+            most_keys: MostKeys::default(),
             first_bytes: recovered.first_bytes,
             _lock: recovered.lock,
         };

@@ -164,8 +164,10 @@ impl Inner {
         if !allowed(self) {
             return Ok(Appended::Refused);
         }
-        let Some(new) = self.reserve(entries)? else {
-            return Ok(Appended::Refused);
+        let new = match self.reserve(entries) {
+            Ok(Some(new)) => new,
+            Ok(None) => return Ok(Appended::Refused),
+            Err(error) => return self.no_place(error),
         };
         let timed = entries.iter().filter(|it| it.expires != NEVER);
         let reserved = timed.clone().try_for_each(|it| self.reserve_time(it));
@@ -223,7 +225,18 @@ impl Inner {
             self.settle(key, at);
         }
         self.bound_snapshots();
-        appended
+        match appended {
+            Err(error) => self.no_place(error),
+            appended => appended,
+        }
+    }
+
+    /// What becomes of a write that there is no memory for: in a cache it waits until keys are gone
+    /// from the index, as long as some can go.
+    pub fn no_place<T>(&self, error: Error) -> Result<Appended<T>, Error> {
+        let is_short = matches!(error, Error::OutOfMemory) && self.log.options().evict;
+        let gone = is_short.then(|| self.log.wait_for_eviction()).flatten();
+        gone.map(Appended::NotNow).ok_or(error)
     }
 
     /// The locks of all keys.
