@@ -109,7 +109,6 @@ pub struct Server {
     metrics: Option<StdListener>,
     addresses: Vec<SocketAddr>,
     tls_addresses: Vec<SocketAddr>,
-    report: Report,
 }
 
 /// Stops a server, from any thread.
@@ -176,12 +175,11 @@ impl Server {
         let tls_addresses = tls.map_or(Vec::new(), |it| it.listen.clone());
         let config = Config::new(options, users, memory, Arc::clone(&slowlog));
         Ok(Server {
-            shared: Arc::new(Shared::new(keyspace, config, slowlog)),
+            shared: Arc::new(Shared::new(keyspace, config, slowlog, report)),
             listeners,
             metrics,
             addresses,
             tls_addresses,
-            report,
         })
     }
 
@@ -207,7 +205,7 @@ impl Server {
 
     /// What opening the store found.
     pub fn report(&self) -> &Report {
-        &self.report
+        &self.shared.report
     }
 
     /// How it reads and writes files.

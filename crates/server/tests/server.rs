@@ -384,56 +384,6 @@ fn a_cache_has_strings_only() {
     assert!(client.says("INFO stats").contains("evicted_keys:0"));
 }
 
-/// A cache that is full counts what goes, and says what it is in the words of Redis that come
-/// nearest.
-#[test]
-fn a_cache_says_what_it_drops() {
-    let folder = Folder::new();
-    let server = Running::with(&folder, |it| {
-        (it.evict, it.capacity, it.segment_bytes) = (true, 8 << 20, 256 << 10);
-    });
-    let mut client = server.client();
-    for nth in 0..2_000 {
-        let (key, value) = (format!("key{nth}"), [nth as u8; 10_000]);
-        let said = client.command(&[b"SET", key.as_bytes(), &value]);
-        assert_eq!(said, b"+OK\r\n", "{nth}");
-    }
-    let stats = client.says("INFO stats");
-    let evicted = stats
-        .lines()
-        .find_map(|it| it.strip_prefix("evicted_keys:"));
-    let evicted: u64 = evicted.unwrap().parse().unwrap();
-    assert!((1_000..2_000).contains(&evicted), "{stats}");
-    assert_eq!(client.says("STRLEN key1999"), ":10000\r\n");
-    let policy = "*2\r\n$16\r\nmaxmemory-policy\r\n$11\r\nallkeys-lru\r\n";
-    assert_eq!(client.says("CONFIG GET maxmemory-policy"), policy);
-    assert!(
-        client
-            .says("INFO memory")
-            .contains("maxmemory_policy:allkeys-lru\r\n")
-    );
-    let set = |policy| format!("CONFIG SET maxmemory-policy {policy}");
-    assert_eq!(client.says(&set("allkeys-lru")), "+OK\r\n");
-    assert!(
-        client
-            .says(&set("noeviction"))
-            .starts_with("-ERR CONFIG SET failed")
-    );
-    drop(client);
-    server.stop();
-    // What is no cache drops nothing.
-    let other = Folder::new();
-    let server = Running::new(&other);
-    let mut client = server.client();
-    let policy = "*2\r\n$16\r\nmaxmemory-policy\r\n$10\r\nnoeviction\r\n";
-    assert_eq!(client.says("CONFIG GET maxmemory-policy"), policy);
-    assert!(
-        client
-            .says("INFO memory")
-            .contains("maxmemory_policy:noeviction\r\n")
-    );
-}
-
 /// Nobody looks at them; those that got another time or none stay.
 #[test]
 fn keys_go_when_they_expire() {

@@ -365,6 +365,8 @@ pub(crate) struct Records<'a> {
     /// Where damaged bytes begin that were not told yet.
     damaged: Option<u64>,
     in_damage: bool,
+    /// Bytes that were passed over so far.
+    damaged_bytes: u64,
 }
 
 impl<'a> Records<'a> {
@@ -378,7 +380,13 @@ impl<'a> Records<'a> {
             start: from / SECTOR as u64 * SECTOR as u64,
             damaged: None,
             in_damage: false,
+            damaged_bytes: 0,
         }
+    }
+
+    /// Bytes that were passed over because they are no records.
+    pub fn damaged_bytes(&self) -> u64 {
+        self.damaged_bytes
     }
 
     /// Where damaged bytes in front of the last record begin, or at the end; once.
@@ -417,7 +425,9 @@ impl<'a> Records<'a> {
             if !std::mem::replace(&mut self.in_damage, true) {
                 self.damaged.get_or_insert(self.offset);
             }
-            self.offset += self.zeros().max(GRAIN);
+            let passed_over = self.zeros().max(GRAIN);
+            self.offset += passed_over;
+            self.damaged_bytes += passed_over;
         }
         self.next = self.offset;
         Ok(None)

@@ -50,6 +50,7 @@ mod most_keys;
 mod options;
 mod pieces;
 mod read;
+mod reads;
 mod record;
 mod recovery;
 mod report;

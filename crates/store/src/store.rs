@@ -16,6 +16,7 @@ use crate::location::Location;
 use crate::log::{Log, NewRecord};
 use crate::most_keys::MostKeys;
 use crate::pieces::Table;
+use crate::reads::Reads;
 use crate::record::NEVER;
 use crate::snapshot::Moments;
 use crate::threads::Threads;
@@ -64,6 +65,7 @@ pub(crate) struct Inner {
     /// In a cache: how many keys there may be.
     pub most_keys: MostKeys,
     pub first_bytes: FirstBytes,
+    pub reads: Reads,
     /// Keeps others out of the folder.
     _lock: Lock,
 }
@@ -95,6 +97,11 @@ pub struct Stats {
     pub cleaned: u64,
     /// Records that cleaning moved.
     pub moved: u64,
+    /// Records that were in memory when they were read. Where more than 63 threads read, a few may
+    /// be missing.
+    pub found_in_memory: u64,
+    /// Records that were read from the disk, counted likewise.
+    pub read_from_disk: u64,
     /// Records that were deleted because the store is a cache and was full.
     pub evicted: u64,
     /// Records that had expired when maintenance removed their keys from memory.
@@ -149,6 +156,7 @@ impl Store {
             was_index_full: AtomicBool::new(false),
             most_keys: MostKeys::default(),
             first_bytes: recovered.first_bytes,
+            reads: Reads::default(),
             _lock: recovered.lock,
         };
         inner.fit_cache();
@@ -379,6 +387,8 @@ impl Store {
             checkpoints: state.checkpoints,
             cleaned: state.cleaned,
             moved: state.moved,
+            found_in_memory: self.inner.reads.found_in_memory(),
+            read_from_disk: self.inner.reads.read_from_disk(),
             evicted: state.evicted,
             expired: state.expired,
             index_bytes: self.inner.index_bytes(),
