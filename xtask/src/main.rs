@@ -13,6 +13,7 @@ mod callgrind;
 mod etcd;
 mod exec;
 mod fuzz;
+mod kills;
 mod libfabric;
 mod model;
 mod optional;
@@ -43,6 +44,9 @@ usage: cargo xtask <command>
       --first N        the first, default 1
       --binary TEXT    only test binaries whose name contains this, as in tree/art
       --test TEXT      only tests whose path contains this
+  kills [flags]        `timberline serve` killed under load, again and again: every acknowledged write is there
+      --cycles N       how often, default 200
+      --seed N         another run, default 1
   seeded               interleavings that shuttle chooses; bugs planted in the maps, which the checks have to find
   peers                clippy and tests of bench-peers, which `test` leaves out: it compiles many crates
   package              the published crates as `cargo publish` would make them, compiled from their archives; with the
@@ -82,7 +86,7 @@ usage: cargo xtask <command>
       --count          which share of accesses goes to fast memory, by placement, counted by a plugin of QEMU
       --seeded-bugs    only that a program whose arenas aren't bound is found out";
 
-const COMMANDS: &str = "test, soak, seeded, peers, tidy, package, callgrind, model, fuzz, sanitize, aarch64, answers, etcd, optional, browser and vm";
+const COMMANDS: &str = "test, soak, kills, seeded, peers, tidy, package, callgrind, model, fuzz, sanitize, aarch64, answers, etcd, optional, browser and vm";
 /// For commands that take flags only.
 const NO_NAMES: &[&str] = &[];
 
@@ -128,6 +132,7 @@ fn dispatch(args: &[String]) -> Result<(), Failure> {
     match command.as_str() {
         "test" => test::run(root, &parse(&["--all", "--callgrind"])?),
         "soak" => soak::run(root, &parse(&soak::FLAGS)?),
+        "kills" => kills::run(root, &parse(&kills::FLAGS)?),
         "tidy" => parse(&[]).and_then(|_| tidy::run(root).map_err(Failure::Check)),
         "seeded" => parse(&[]).and_then(|_| test::seeded(root).map_err(Failure::Check)),
         "peers" => parse(&[]).and_then(|_| test::peers(root)),
@@ -175,8 +180,9 @@ mod tests {
     #[test]
     fn a_command_line_that_is_not_understood_names_what_was_wrong() {
         assert_eq!(usage_of(&[]), "no command given");
-        assert!(usage_of(&["tset"]).contains("`tset`; there are test, soak, seeded"));
+        assert!(usage_of(&["tset"]).contains("`tset`; there are test, soak, kills, seeded"));
         assert!(usage_of(&["soak", "--all"]).contains("`--all`"));
+        assert!(usage_of(&["kills", "--all"]).contains("`--all`"));
         assert!(usage_of(&["tidy", "--fix"]).contains("`--fix`"));
         assert!(usage_of(&["test", "--fast"]).contains("`--fast`"));
         assert!(usage_of(&["seeded", "--all"]).contains("`--all`"));

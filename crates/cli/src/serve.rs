@@ -70,6 +70,10 @@ pub struct Args {
     /// The most bytes on the disk (as much as there is by default)
     #[arg(long, value_parser = memory, value_name = "BYTES")]
     capacity: Option<u64>,
+    /// Bytes of a segment, a file of the store. Hidden: with small ones, tests come to cleaning and
+    /// checkpoints soon
+    #[arg(long, value_parser = segment, value_name = "BYTES", hide = true)]
+    segment: Option<u64>,
     /// Be a cache: when --capacity is used up, the oldest strings go, but for those in memory;
     /// there are strings only
     #[arg(long, requires = "capacity")]
@@ -112,6 +116,10 @@ fn memory(text: &str) -> Result<u64, String> {
     bytes.ok_or_else(|| "at least 16MB, with a unit: KB, MB, GB or TB".into())
 }
 
+fn segment(text: &str) -> Result<u64, String> {
+    timberline_server::bytes(text).ok_or_else(|| "a number with a unit, such as 1MB".into())
+}
+
 impl Args {
     fn options(&self) -> Result<Options, Failure> {
         let mut options = Options::new(&self.dir);
@@ -135,6 +143,9 @@ impl Args {
             Cached::Blocks => Caching::BlocksIn(CacheMemory::default()),
         };
         options.capacity = self.capacity.unwrap_or(u64::MAX);
+        if let Some(bytes) = self.segment {
+            options.segment_bytes = bytes;
+        }
         options.evict = self.evict;
         options.durability = match self.durability {
             Promise::None => Durability::None,

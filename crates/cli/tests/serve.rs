@@ -2,77 +2,17 @@
 
 mod command;
 mod scratch;
+mod serving;
 
 use std::fs::File;
 use std::io::{BufRead, BufReader, Read, Seek, SeekFrom, Write};
 use std::net::TcpStream;
 use std::path::Path;
-use std::process::{Child, Stdio};
+use std::process::Stdio;
 
 use command::{refused, stderr, stdout, timberline};
 use scratch::Scratch;
-
-/// A server that is killed with this.
-struct Serving {
-    child: Child,
-    address: String,
-    /// Lines in front of the one that says where it listens.
-    said: Vec<String>,
-}
-
-impl Serving {
-    fn new(dir: &Path) -> Serving {
-        Serving::with(dir, &[])
-    }
-
-    fn with(dir: &Path, args: &[&str]) -> Serving {
-        let mut command = timberline();
-        command
-            .args([
-                "serve",
-                "--listen",
-                "127.0.0.1:0",
-                "--threads",
-                "1",
-                "--dir",
-            ])
-            .arg(dir)
-            .args(args);
-        let mut child = command.stderr(Stdio::piped()).spawn().unwrap();
-        let lines = BufReader::new(child.stderr.take().unwrap()).lines();
-        let mut lines = lines.map(|it| it.unwrap());
-        let mut said = Vec::new();
-        let ready = loop {
-            let line = lines.next().expect("it says where it listens");
-            if line.contains("ready at ") {
-                break line;
-            }
-            said.push(line);
-        };
-        let address = ready.rsplit(' ').next().unwrap().into();
-        Serving {
-            child,
-            address,
-            said,
-        }
-    }
-
-    /// Sends commands, and returns all replies until the server closes the connection.
-    fn ask(&self, commands: &str) -> String {
-        let mut stream = TcpStream::connect(&self.address).unwrap();
-        stream.write_all(commands.as_bytes()).unwrap();
-        let mut replies = String::new();
-        stream.read_to_string(&mut replies).unwrap();
-        replies
-    }
-}
-
-impl Drop for Serving {
-    fn drop(&mut self) {
-        let _ = self.child.kill();
-        let _ = self.child.wait();
-    }
-}
+use serving::Serving;
 
 #[test]
 fn a_server_keeps_what_it_acknowledged() {

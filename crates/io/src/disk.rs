@@ -7,7 +7,7 @@ use std::sync::Arc;
 use std::sync::atomic::AtomicU32;
 
 use crate::file::{Place, real};
-use crate::queue::Queue;
+use crate::queue::{Counts, Queue};
 use crate::{Driver, File, Mode, Simulation};
 
 /// Threads at most where io_uring is not available.
@@ -47,6 +47,11 @@ pub struct Disk {
 }
 
 impl Disk {
+    /// What was asked of it so far. A transfer that was done in parts counts more than once.
+    pub fn counts(&self) -> Counts {
+        self.queue.counts()
+    }
+
     /// This machine's file systems, by io_uring if it is allowed, otherwise by threads. `depth` is
     /// the most requests that are under way at a time (1 to 4,096); more of them wait.
     pub fn open(depth: usize) -> (Disk, Driver) {

@@ -47,5 +47,6 @@ pub use buffer::{BLOCK, Buffer};
 pub use disk::{Disk, Kind, Lock};
 pub use driver::{Driver, Spawned, Unparker};
 pub use file::{File, Mode};
+pub use queue::Counts;
 pub use simulation::{Faults, SECTOR, Simulation};
 pub use wait::{wait_for, wait_for_beside};

@@ -3,7 +3,7 @@
 use std::collections::VecDeque;
 use std::io;
 use std::ops::Range;
-use std::sync::atomic::{AtomicBool, Ordering::SeqCst};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::Relaxed, Ordering::SeqCst};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, OnceLock};
 use std::task::{Poll, Waker};
 
@@ -78,6 +78,39 @@ struct State {
     closed: bool,
 }
 
+/// What a disk was asked to do so far.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub struct Counts {
+    /// Reads of files.
+    pub reads: u64,
+    /// Bytes of these.
+    pub read_bytes: u64,
+    /// Writes to files.
+    pub writes: u64,
+    /// Bytes of these.
+    pub written_bytes: u64,
+    /// Times that all that was written to a file had to be on the disk.
+    pub syncs: u64,
+}
+
+/// Requests of one kind, and their bytes.
+#[derive(Default)]
+struct Requests {
+    count: AtomicU64,
+    bytes: AtomicU64,
+}
+
+impl Requests {
+    fn add(&self, bytes: usize) {
+        self.count.fetch_add(1, Relaxed);
+        self.bytes.fetch_add(bytes as u64, Relaxed);
+    }
+
+    fn get(&self) -> (u64, u64) {
+        (self.count.load(Relaxed), self.bytes.load(Relaxed))
+    }
+}
+
 /// The shared state of a disk, its files, its futures and its driver.
 #[derive(Default)]
 pub(crate) struct Queue {
@@ -85,11 +118,31 @@ pub(crate) struct Queue {
     /// A request came, or the queue was closed.
     changed: Condvar,
     bell: Bell,
+    /// Reads, writes and syncs.
+    counts: [Requests; 3],
 }
 
 impl Queue {
+    /// What was asked for so far.
+    pub fn counts(&self) -> Counts {
+        let [reads, writes, syncs] = self.counts.each_ref().map(Requests::get);
+        Counts {
+            reads: reads.0,
+            read_bytes: reads.1,
+            writes: writes.0,
+            written_bytes: writes.1,
+            syncs: syncs.0,
+        }
+    }
+
     /// Adds a request.
     pub fn push(&self, request: Request) -> Ticket {
+        let kind = match request.action {
+            Action::Read => 0,
+            Action::Write => 1,
+            Action::Sync => 2,
+        };
+        self.counts[kind].add(request.range.len());
         let mut state = self.lock();
         let ticket = state.slots.insert(Slot::Waiting(None));
         if state.closed {

@@ -9,6 +9,9 @@ use crate::memory::Memory;
 use crate::resp::Limits;
 use crate::slowlog::Slowlog;
 
+/// The least that the process may be given.
+const LEAST_MEMORY: u64 = 16 << 20;
+
 /// Settings.
 pub(crate) struct Config {
     /// As the server was started.
@@ -102,7 +105,7 @@ impl Config {
             ("io-threads", options.threads.to_string()),
             ("maxclients", self.max_clients.load(Relaxed).to_string()),
             ("maxmemory", self.memory.limit.load(Relaxed).to_string()),
-            ("maxmemory-policy", "noeviction".into()),
+            ("maxmemory-policy", options.policy().into()),
             ("port", port.to_string()),
             (
                 "proto-max-bulk-len",
@@ -150,7 +153,10 @@ impl Config {
                 many => self.max_clients.store(many, Relaxed),
             },
             "maxmemory" => {
-                let most = bytes().ok_or_else(not_memory)?;
+                // Redis has no limit where it is 0; here there is always one.
+                let least = "argument must be a memory value of at least 16mb";
+                let most = bytes().filter(|it| *it >= LEAST_MEMORY);
+                let most = most.ok_or_else(|| failed(least))?;
                 self.memory.limit.store(most, Relaxed);
             }
             "proto-max-bulk-len" => {
@@ -175,7 +181,7 @@ impl Config {
             // Only these values of them are true here.
             "save" if value.is_empty() => {}
             "appendonly" if value == "no" => {}
-            "maxmemory-policy" if value == "noeviction" => {}
+            "maxmemory-policy" if value == self.options.policy() => {}
             "timeout" if value == "0" => {}
             _ if self.all().iter().any(|it| it.0 == name) => {
                 return Err(failed("can't set immutable config"));

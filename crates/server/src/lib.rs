@@ -16,6 +16,7 @@ mod cluster;
 mod command;
 mod config;
 mod connection;
+mod cpu;
 mod info;
 mod keyspace;
 mod memory;

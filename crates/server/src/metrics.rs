@@ -78,7 +78,9 @@ fn figure(text: &mut String, name: &str, kind: &str, help: &str, value: impl Dis
 
 fn metrics(shared: &Shared) -> String {
     shared.measure_memory();
-    let (stats, store) = (&shared.stats, shared.keyspace.store().stats());
+    let (stats, counts) = (&shared.stats, shared.stats.counts());
+    let store = shared.keyspace.store().stats();
+    let disk = shared.keyspace.store().disk().counts();
     let mut text = String::new();
     let mut gauge = |name, help, value: f64| figure(&mut text, name, "gauge", help, value);
     let resident = shared.resident.load(Relaxed) as f64;
@@ -120,12 +122,68 @@ fn metrics(shared: &Shared) -> String {
         "Values that are cached in memory.",
         store.cached_bytes as f64,
     );
-    let mut counter = |name, help, value: u64| figure(&mut text, name, "counter", help, value);
-    counter(
-        "commands_total",
-        "Commands processed.",
-        stats.commands.load(Relaxed),
+    gauge(
+        "store_index_bytes",
+        "Memory of the index.",
+        store.index_bytes as f64,
     );
+    let failed = shared.keyspace.store().failure().is_some();
+    gauge(
+        "store_failed",
+        "1 if the store takes no more writes.",
+        f64::from(u8::from(failed)),
+    );
+    gauge(
+        "store_unsaved_records",
+        "Records that are not on the disk yet.",
+        (store.appended - store.durable) as f64,
+    );
+    gauge(
+        "store_lost_values_at_open",
+        "Values of which pieces were gone when the store was opened.",
+        shared.report.lost.len() as f64,
+    );
+    gauge(
+        "store_lost_bytes_at_open",
+        "Bytes of records that were damaged when the store was opened.",
+        shared.report.damaged_bytes as f64,
+    );
+    let mut counter = |name, help, value: u64| figure(&mut text, name, "counter", help, value);
+    counter("commands_total", "Commands processed.", counts.commands);
+    counter(
+        "keyspace_hits_total",
+        "Keys that reading commands found.",
+        counts.hits,
+    );
+    counter(
+        "keyspace_misses_total",
+        "Keys that reading commands did not find.",
+        counts.misses,
+    );
+    counter(
+        "cache_hits_total",
+        "Records that were in memory when they were read.",
+        store.found_in_memory,
+    );
+    counter(
+        "cache_misses_total",
+        "Records that were read from the disk.",
+        store.read_from_disk,
+    );
+    counter(
+        "evicted_keys_total",
+        "Keys that went since there was no more space or memory (--evict).",
+        store.evicted,
+    );
+    counter("disk_reads_total", "Reads of files.", disk.reads);
+    counter("disk_read_bytes_total", "Bytes read.", disk.read_bytes);
+    counter("disk_writes_total", "Writes to files.", disk.writes);
+    counter(
+        "disk_written_bytes_total",
+        "Bytes written.",
+        disk.written_bytes,
+    );
+    counter("disk_syncs_total", "Syncs of files.", disk.syncs);
     counter(
         "connections_total",
         "Connections taken.",

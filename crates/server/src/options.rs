@@ -81,6 +81,9 @@ pub struct Options {
     pub caching: Caching,
     /// The most bytes on the disk.
     pub capacity: u64,
+    /// Bytes of a segment, the file that the store writes and cleans as a whole. One command
+    /// changes at most an eighth of it.
+    pub segment_bytes: u64,
     /// Whether this is a cache: when the disk's bytes are used up, the oldest strings go. There are
     /// strings only then: of other types a part could go.
     pub evict: bool,
@@ -117,6 +120,7 @@ impl Options {
             index: IndexMemory::default(),
             caching: Caching::default(),
             capacity: u64::MAX,
+            segment_bytes: timberline_store::Options::default().segment_bytes,
             evict: false,
             durability: Durability::Interval,
             threads: std::thread::available_parallelism().map_or(1, usize::from),
@@ -126,6 +130,27 @@ impl Options {
             max_clients: 10_000,
             cluster: None,
         }
+    }
+}
+
+impl Options {
+    /// What comes nearest in Redis to what becomes of keys when there is no more memory or space.
+    /// A cache lets the oldest keys go, but for those in use: their values are in memory.
+    pub(crate) fn policy(&self) -> &'static str {
+        match self.evict {
+            true => "allkeys-lru",
+            false => "noeviction",
+        }
+    }
+
+    /// What the store gets of so much memory for all of the process: the rest is for clients and
+    /// the program itself; in a cluster, for its cache too.
+    pub(crate) fn store_memory(&self, memory: u64) -> u64 {
+        let eighths = match self.cluster {
+            Some(_) => 3,
+            None => 5,
+        };
+        (memory / 8 * eighths).max(timberline_store::Options::LEAST_MEMORY)
     }
 }
 

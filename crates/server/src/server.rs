@@ -109,7 +109,6 @@ pub struct Server {
     metrics: Option<StdListener>,
     addresses: Vec<SocketAddr>,
     tls_addresses: Vec<SocketAddr>,
-    report: Report,
 }
 
 /// Stops a server, from any thread.
@@ -151,16 +150,12 @@ impl Server {
                 Durability::None | Durability::Each => timberline_store::Durability::None,
             },
             capacity: options.capacity,
+            segment_bytes: options.segment_bytes,
             idle_bytes: IDLE,
             evict: options.evict,
             index: options.index.clone(),
             caching: options.caching.clone(),
-            // The rest is for clients and the program itself; in a cluster, for its cache too.
-            memory_bytes: match options.cluster {
-                Some(_) => options.memory / 8 * 3,
-                None => options.memory / 8 * 5,
-            }
-            .max(timberline_store::Options::LEAST_MEMORY),
+            memory_bytes: options.store_memory(options.memory),
             // A log is not read while the node runs.
             cache_bytes: options.cluster.as_ref().map_or(u64::MAX, |_| 0),
             ..Default::default()
@@ -180,12 +175,11 @@ impl Server {
         let tls_addresses = tls.map_or(Vec::new(), |it| it.listen.clone());
         let config = Config::new(options, users, memory, Arc::clone(&slowlog));
         Ok(Server {
-            shared: Arc::new(Shared::new(keyspace, config, slowlog)),
+            shared: Arc::new(Shared::new(keyspace, config, slowlog, report)),
             listeners,
             metrics,
             addresses,
             tls_addresses,
-            report,
         })
     }
 
@@ -211,7 +205,7 @@ impl Server {
 
     /// What opening the store found.
     pub fn report(&self) -> &Report {
-        &self.report
+        &self.shared.report
     }
 
     /// How it reads and writes files.

@@ -10,7 +10,7 @@ use crate::blocked::Blocked;
 use crate::client::Client;
 use crate::command::Transaction;
 use crate::keyspace::Watched;
-use crate::shared::Shared;
+use crate::shared::{Counts, Shared};
 
 /// Which replies a client wants.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -36,8 +36,8 @@ pub(crate) struct Session {
     pub wrote: bool,
     /// When the last command ended, if another one may follow at once.
     pub clock: Option<Instant>,
-    /// Commands that were executed and that the server's count does not have yet.
-    pub commands: u64,
+    /// What it did and the server's counts do not have yet.
+    pub counts: Counts,
     /// Bytes of long replies that are counted as the connection's until they are sent.
     pub replied: usize,
     pub transaction: Option<Transaction>,
@@ -58,7 +58,7 @@ impl Session {
             quits: false,
             wrote: false,
             clock: None,
-            commands: 0,
+            counts: Counts::default(),
             replied: 0,
             transaction: None,
             watched: Vec::new(),
@@ -92,13 +92,20 @@ impl Session {
         }
     }
 
-    /// Adds the commands that were executed to the server's count, at which all threads write.
+    /// Adds what was done to the server's counts.
     pub fn count_commands(&mut self, shared: &Shared) {
-        let commands = std::mem::take(&mut self.commands);
-        if commands == 0 {
-            return;
+        let counts = std::mem::take(&mut self.counts);
+        if counts.commands > 0 {
+            shared.stats.add(counts);
         }
-        shared.stats.commands.fetch_add(commands, Relaxed);
+    }
+
+    /// A reading command looked for a key.
+    pub fn note_lookup(&mut self, is_there: bool) {
+        match is_there {
+            true => self.counts.hits += 1,
+            false => self.counts.misses += 1,
+        }
     }
 
     /// Bytes that its transaction takes.

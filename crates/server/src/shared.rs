@@ -6,6 +6,8 @@ use std::sync::atomic::{AtomicBool, AtomicI64, AtomicU64, Ordering::Relaxed};
 use std::sync::{Arc, Mutex, MutexGuard};
 use std::time::{Instant, SystemTime, UNIX_EPOCH};
 
+use timberline_store::Report;
+use timberline_tier::Striped;
 use tokio::sync::Notify;
 use tracing::info;
 
@@ -34,13 +36,36 @@ pub(crate) struct Shared {
     next_client: AtomicU64,
     /// Resident bytes of the process, when last looked at.
     pub resident: AtomicU64,
+    /// The most of them that was seen.
+    pub peak: AtomicU64,
+    /// What opening the store found.
+    pub report: Report,
     pub stop: Stop,
+}
+
+/// What a thread counts for itself: other threads write elsewhere.
+#[derive(Default)]
+struct Tally {
+    commands: AtomicU64,
+    hits: AtomicU64,
+    misses: AtomicU64,
+}
+
+/// What happened since it was last told to the server.
+#[derive(Clone, Copy, Default)]
+pub(crate) struct Counts {
+    pub commands: u64,
+    /// Keys that reading commands looked for and found, and those that were not there.
+    pub hits: u64,
+    pub misses: u64,
 }
 
 /// Numbers that `INFO` shows.
 #[derive(Default)]
 pub(crate) struct Stats {
-    pub commands: AtomicU64,
+    tallies: Striped<Tally>,
+    /// Commands a second, of late.
+    pub commands_a_second: AtomicU64,
     pub connections: AtomicU64,
     pub refused: AtomicU64,
     pub killed: AtomicU64,
@@ -51,9 +76,37 @@ pub(crate) struct Stats {
 }
 
 impl Stats {
+    /// Adds what one of this thread's connections did.
+    pub fn add(&self, counts: Counts) {
+        let tally = self.tallies.assigned();
+        let add = |to: &AtomicU64, more| {
+            if more > 0 {
+                to.fetch_add(more, Relaxed);
+            }
+        };
+        add(&tally.commands, counts.commands);
+        add(&tally.hits, counts.hits);
+        add(&tally.misses, counts.misses);
+    }
+
+    /// What all connections did.
+    pub fn counts(&self) -> Counts {
+        let mut sum = Counts::default();
+        for tally in self.tallies.iter() {
+            sum.commands += tally.commands.load(Relaxed);
+            sum.hits += tally.hits.load(Relaxed);
+            sum.misses += tally.misses.load(Relaxed);
+        }
+        sum
+    }
+
     pub fn reset(&self) {
+        for tally in self.tallies.iter() {
+            for count in [&tally.commands, &tally.hits, &tally.misses] {
+                count.store(0, Relaxed);
+            }
+        }
         for count in [
-            &self.commands,
             &self.connections,
             &self.refused,
             &self.killed,
@@ -95,7 +148,12 @@ impl Stop {
 }
 
 impl Shared {
-    pub fn new(keyspace: Keyspace, config: Config, slowlog: Arc<Slowlog>) -> Shared {
+    pub fn new(
+        keyspace: Keyspace,
+        config: Config,
+        slowlog: Arc<Slowlog>,
+        report: Report,
+    ) -> Shared {
         let stats = Stats::default();
         stats.saved.store(millis_since_1970() / 1000, Relaxed);
         Shared {
@@ -111,6 +169,8 @@ impl Shared {
             clients: Mutex::default(),
             next_client: AtomicU64::new(1),
             resident: AtomicU64::new(0),
+            peak: AtomicU64::new(0),
+            report,
             stop: Stop::default(),
         }
     }
@@ -157,6 +217,23 @@ impl Shared {
         self.resident.load(Relaxed) > self.config.memory.limit.load(Relaxed)
     }
 
+    /// Gives the store its share of the memory that the process may take now.
+    pub fn share_memory(&self) -> Result<(), timberline_store::Error> {
+        let limit = self.config.memory.limit.load(Relaxed);
+        let store = self.keyspace.store();
+        let (before, share) = (
+            store.memory_bytes(),
+            self.config.options.store_memory(limit),
+        );
+        store.set_memory_bytes(share)?;
+        if share < before {
+            // What is resident counts, not what is in use.
+            timberline_tier::give_back_free_pages();
+        }
+        self.measure_memory();
+        Ok(())
+    }
+
     /// Looks at how much memory the process takes.
     pub fn measure_memory(&self) {
         let statm = std::fs::read_to_string("/proc/self/statm").unwrap_or_default();
@@ -165,7 +242,9 @@ impl Shared {
             .nth(1)
             .and_then(|it| it.parse::<u64>().ok());
         let page = rustix::param::page_size() as u64;
-        self.resident.store(pages.unwrap_or(0) * page, Relaxed);
+        let resident = pages.unwrap_or(0) * page;
+        self.resident.store(resident, Relaxed);
+        self.peak.fetch_max(resident, Relaxed);
     }
 
     /// Ends all connections, after their commands under way, and the server with them.

@@ -1,4 +1,4 @@
-//! Metrics and health over HTTP.
+//! Metrics and health over HTTP, and what INFO counts.
 
 mod client;
 
@@ -6,7 +6,7 @@ use std::io::{Read, Write};
 use std::net::TcpStream;
 use std::time::Duration;
 
-use client::{Folder, Running};
+use client::{Client, Folder, Running};
 
 fn serving(folder: &Folder) -> Running {
     Running::with(folder, |it| {
@@ -38,6 +38,177 @@ fn get(server: &Running, path: &str) -> (String, String) {
     (head.lines().next().unwrap().to_owned(), body.to_owned())
 }
 
+/// A figure among all of them.
+fn figure(body: &str, name: &str) -> f64 {
+    let line = body
+        .lines()
+        .find_map(|line| line.strip_prefix(&format!("timberline_{name} ")));
+    let figure = line.unwrap_or_else(|| panic!("{name}: {body}"));
+    figure.parse().unwrap()
+}
+
+/// A field of a section of INFO.
+fn field(client: &mut Client<TcpStream>, section: &str, name: &str) -> String {
+    let text = client.says(&format!("INFO {section}"));
+    let line = text
+        .lines()
+        .find_map(|it| it.strip_prefix(&format!("{name}:")));
+    line.unwrap_or_else(|| panic!("{name}: {text}")).to_owned()
+}
+
+#[test]
+fn keys_that_are_found_are_counted_by_each_command_that_reads() {
+    let folder = Folder::new();
+    let server = serving(&folder);
+    let mut client = server.client();
+    let lookups = |client: &mut Client<TcpStream>| {
+        ["keyspace_hits", "keyspace_misses"].map(|name| field(client, "stats", name))
+    };
+    client.ask("SET a 1");
+    client.ask("HSET h f v");
+    client.ask("INCR n");
+    assert_eq!(lookups(&mut client), ["0", "0"], "these only write");
+    // Commands that read, and how many keys they find and miss.
+    for (line, found, missed) in [
+        ("GET a", 1, 0),
+        ("GET b", 0, 1),
+        // Of another type.
+        ("GET h", 1, 0),
+        ("MGET a b h c", 2, 2),
+        ("HGET h x", 1, 0),
+        ("HGET b f", 0, 1),
+        ("EXISTS a b n", 2, 1),
+        ("TTL b", 0, 1),
+        ("STRLEN a", 1, 0),
+        ("SUNION b c", 0, 2),
+        ("DBSIZE", 0, 0),
+    ] {
+        let before = lookups(&mut client).map(|it| it.parse::<u64>().unwrap());
+        client.ask(line);
+        let after = lookups(&mut client).map(|it| it.parse::<u64>().unwrap());
+        let counted = [after[0] - before[0], after[1] - before[1]];
+        assert_eq!(counted, [found, missed], "{line}");
+    }
+    for line in ["MULTI", "GET a", "GET b", "EXEC"] {
+        client.ask(line);
+    }
+    assert_eq!(lookups(&mut client), ["9", "9"]);
+    let (_, body) = get(&server, "/metrics");
+    assert_eq!(figure(&body, "keyspace_hits_total"), 9.0);
+    assert_eq!(figure(&body, "keyspace_misses_total"), 9.0);
+    // All of it is in memory.
+    assert!(figure(&body, "cache_hits_total") > 0.0);
+    assert_eq!(figure(&body, "cache_misses_total"), 0.0);
+    client.ask("CONFIG RESETSTAT");
+    assert_eq!(lookups(&mut client), ["0", "0"]);
+}
+
+#[test]
+fn info_has_what_tools_for_redis_look_at() {
+    let folder = Folder::new();
+    let server = serving(&folder);
+    let mut client = server.client();
+    client.ask("SET a 1");
+    client.ask("SET b 1 EX 1000");
+    assert_eq!(field(&mut client, "replication", "role"), "master");
+    assert_eq!(
+        field(&mut client, "keyspace", "db0"),
+        "keys=2,expires=1,avg_ttl=0"
+    );
+    for name in ["used_memory", "used_memory_rss", "used_memory_peak"] {
+        let shown = field(&mut client, "memory", &format!("{name}_human"));
+        let number: f64 = shown.trim_end_matches(['M', 'G']).parse().unwrap();
+        assert!(number >= 1.0, "{name}: {shown}");
+    }
+    assert_eq!(field(&mut client, "memory", "maxmemory_human"), "1.00G");
+    // Clients go on until it is seen.
+    while field(&mut client, "stats", "instantaneous_ops_per_sec") == "0" {}
+    let seconds = |client: &mut Client<TcpStream>| {
+        let used = ["used_cpu_user", "used_cpu_sys"].map(|name| field(client, "cpu", name));
+        let used = used.map(|it| it.parse::<f64>().unwrap());
+        used[0] + used[1]
+    };
+    while seconds(&mut client) == 0.0 {}
+}
+
+#[test]
+fn metrics_tell_of_the_disk_and_of_losses() {
+    let folder = Folder::new();
+    let server = serving(&folder);
+    let mut client = server.client();
+    client.ask("SET a 1");
+    let unsaved = figure(&get(&server, "/metrics").1, "store_unsaved_records");
+    assert!(unsaved <= 2.0, "{unsaved}");
+    assert_eq!(client.says("SAVE"), "+OK\r\n");
+    let (_, body) = get(&server, "/metrics");
+    for some in [
+        "disk_writes_total",
+        "disk_written_bytes_total",
+        "disk_syncs_total",
+        "store_index_bytes",
+    ] {
+        assert!(figure(&body, some) > 0.0, "{some}: {body}");
+    }
+    for none in [
+        "evicted_keys_total",
+        "store_failed",
+        "store_unsaved_records",
+        "store_lost_values_at_open",
+        "store_lost_bytes_at_open",
+    ] {
+        assert_eq!(figure(&body, none), 0.0, "{none}: {body}");
+    }
+}
+
+/// A cache that is full counts what goes, and says what it is in the words of Redis that come
+/// nearest.
+#[test]
+fn a_cache_says_what_it_drops() {
+    let folder = Folder::new();
+    let server = Running::with(&folder, |it| {
+        (it.evict, it.capacity, it.segment_bytes) = (true, 8 << 20, 256 << 10);
+        it.metrics = Some("127.0.0.1:0".parse().unwrap());
+    });
+    let mut client = server.client();
+    for nth in 0..2_000 {
+        let (key, value) = (format!("key{nth}"), [nth as u8; 10_000]);
+        let said = client.command(&[b"SET", key.as_bytes(), &value]);
+        assert_eq!(said, b"+OK\r\n", "{nth}");
+    }
+    let evicted: f64 = field(&mut client, "stats", "evicted_keys").parse().unwrap();
+    assert!((1_000.0..2_000.0).contains(&evicted), "{evicted}");
+    let told = figure(&get(&server, "/metrics").1, "evicted_keys_total");
+    assert!(told >= evicted, "{told}");
+    assert_eq!(client.says("STRLEN key1999"), ":10000\r\n");
+    let policy = "*2\r\n$16\r\nmaxmemory-policy\r\n$11\r\nallkeys-lru\r\n";
+    assert_eq!(client.says("CONFIG GET maxmemory-policy"), policy);
+    assert!(
+        client
+            .says("INFO memory")
+            .contains("maxmemory_policy:allkeys-lru\r\n")
+    );
+    let set = |policy| format!("CONFIG SET maxmemory-policy {policy}");
+    assert_eq!(client.says(&set("allkeys-lru")), "+OK\r\n");
+    assert!(
+        client
+            .says(&set("noeviction"))
+            .starts_with("-ERR CONFIG SET failed")
+    );
+    drop(client);
+    server.stop();
+    // What is no cache drops nothing.
+    let other = Folder::new();
+    let server = Running::new(&other);
+    let mut client = server.client();
+    let policy = "*2\r\n$16\r\nmaxmemory-policy\r\n$10\r\nnoeviction\r\n";
+    assert_eq!(client.says("CONFIG GET maxmemory-policy"), policy);
+    assert!(
+        client
+            .says("INFO memory")
+            .contains("maxmemory_policy:noeviction\r\n")
+    );
+}
+
 #[test]
 fn metrics_count_what_clients_did() {
     let folder = Folder::new();
@@ -48,14 +219,7 @@ fn metrics_count_what_clients_did() {
     }
     let (status, body) = get(&server, "/metrics");
     assert_eq!(status, "HTTP/1.1 200 OK");
-    let figure = |name: &str| {
-        let line = body
-            .lines()
-            .find_map(|line| line.strip_prefix(&format!("timberline_{name} ")));
-        line.unwrap_or_else(|| panic!("{name}: {body}"))
-            .parse::<f64>()
-            .unwrap()
-    };
+    let figure = |name: &str| figure(&body, name);
     assert_eq!(figure("keys"), 3.0);
     assert_eq!(figure("commands_total"), 3.0);
     assert_eq!(figure("connected_clients"), 1.0);

@@ -54,10 +54,21 @@ impl Inner {
             loop {
                 // What has expired is obsolete.
                 self.remove_expired().await;
-                let Some((victim, purpose)) = self.victim() else {
+                let is_wanted = std::mem::take(&mut self.log.lock().eviction_wanted);
+                let is_index_full = is_wanted || self.log.options().evict && self.is_index_full();
+                let Some((victim, purpose)) = self.victim(is_index_full) else {
+                    let mut state = self.log.lock();
+                    // A put that waits for memory would wait for ever. A head that is full will
+                    // be a segment whose keys can go.
+                    if is_index_full && state.full.is_empty() {
+                        state.no_victim = Some(state.open());
+                    }
                     break;
                 };
-                if let Err(error) = self.clean(&victim, purpose).await {
+                self.log.lock().is_evicting = is_index_full && purpose == Purpose::Evict;
+                let cleaned = self.clean(&victim, purpose).await;
+                self.log.lock().is_evicting = false;
+                if let Err(error) = cleaned {
                     // A segment that can't be read or removed stays as it is.
                     victim.keep();
                     if !matches!(error, Error::Disk(..) | Error::Corrupt(..) | Error::Full) {
@@ -73,8 +84,9 @@ impl Inner {
 
     /// The full segment whose cleaning gives the most space for the least work, if there is enough
     /// to gain (Rosenblum, Ousterhout: "The Design and Implementation of a Log-Structured File
-    /// System", TOCS 10(1), 1992, §3.5).
-    fn victim(&self) -> Option<(Arc<Segment>, Purpose)> {
+    /// System", TOCS 10(1), 1992, §3.5). In a cache whose index is full, the oldest one that has
+    /// keys.
+    fn victim(&self, is_index_full: bool) -> Option<(Arc<Segment>, Purpose)> {
         let (open, is_full, now) = {
             let mut state = self.log.lock();
             let open: Vec<_> = state.heads().map(|head| head.segment.id()).collect();
@@ -96,6 +108,12 @@ impl Inner {
         full.retain(|it| !it.is_kept());
         if let Some(dead) = full.iter().find(|it| it.is_dead(others_began(it))) {
             return Some((Arc::clone(dead), Purpose::Clean));
+        }
+        if is_index_full {
+            // Moving records makes no room in the index.
+            full.retain(|it| it.utilization() > 0.0);
+            let oldest = full.into_iter().min_by_key(|it| it.id());
+            return oldest.map(|it| (it, Purpose::Evict));
         }
         if self.log.options().evict {
             if !is_full {
@@ -347,6 +365,8 @@ pub(crate) struct Records<'a> {
     /// Where damaged bytes begin that were not told yet.
     damaged: Option<u64>,
     in_damage: bool,
+    /// Bytes that were passed over so far.
+    damaged_bytes: u64,
 }
 
 impl<'a> Records<'a> {
@@ -360,7 +380,13 @@ impl<'a> Records<'a> {
             start: from / SECTOR as u64 * SECTOR as u64,
             damaged: None,
             in_damage: false,
+            damaged_bytes: 0,
         }
+    }
+
+    /// Bytes that were passed over because they are no records.
+    pub fn damaged_bytes(&self) -> u64 {
+        self.damaged_bytes
     }
 
     /// Where damaged bytes in front of the last record begin, or at the end; once.
@@ -399,7 +425,9 @@ impl<'a> Records<'a> {
             if !std::mem::replace(&mut self.in_damage, true) {
                 self.damaged.get_or_insert(self.offset);
             }
-            self.offset += self.zeros().max(GRAIN);
+            let passed_over = self.zeros().max(GRAIN);
+            self.offset += passed_over;
+            self.damaged_bytes += passed_over;
         }
         self.next = self.offset;
         Ok(None)

@@ -37,6 +37,12 @@ pub(crate) struct State {
     pub no_segments: Option<Error>,
     /// Whether to look for segments to clean.
     pub cleaning_wanted: bool,
+    /// The store is a cache, and a put waits until keys are gone from its index.
+    pub eviction_wanted: bool,
+    /// Keys of a segment are going.
+    pub is_evicting: bool,
+    /// No segment had keys that could go while these were the hot and the cold one.
+    pub no_victim: Option<[SegmentId; 2]>,
     pub is_cleaning: bool,
     /// The number of the next segment.
     pub next: SegmentId,
@@ -333,6 +339,23 @@ impl Log {
         Ok(true)
     }
 
+    /// What a put waits for whose key the index of a cache has no place for: keys that go. `None`
+    /// if none can.
+    pub fn wait_for_eviction(&self) -> Option<u64> {
+        let mut state = self.lock();
+        // The next one that asks has another attempt made.
+        let is_over = state.no_victim.take() == Some(state.open());
+        if is_over || state.check().is_err() {
+            return None;
+        }
+        if !state.is_evicting && !state.eviction_wanted {
+            state.eviction_wanted = true;
+            state.cleaning_wanted = true;
+            state.changed();
+        }
+        Some(state.changes)
+    }
+
     /// Waits until `ready` says something. It is asked again after every change.
     pub async fn wait<T>(&self, mut ready: impl FnMut(&mut State) -> Option<T>) -> T {
         std::future::poll_fn(|context| self.poll(context, &mut ready)).await
@@ -373,6 +396,9 @@ impl State {
             spares: Vec::new(),
             no_segments: None,
             cleaning_wanted: false,
+            eviction_wanted: false,
+            is_evicting: false,
+            no_victim: None,
             is_cleaning: false,
             next,
             sequence: last,
@@ -409,6 +435,11 @@ impl State {
             Heat::Hot => &mut self.hot,
             Heat::Cold => &mut self.cold,
         }
+    }
+
+    /// The segments that are written to.
+    pub fn open(&self) -> [SegmentId; 2] {
+        [self.hot.segment.id(), self.cold.segment.id()]
     }
 
     /// All heads with records that may be in memory only.

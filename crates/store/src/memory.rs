@@ -7,11 +7,43 @@ use smallvec::SmallVec;
 use crate::location::Location;
 use crate::store::Inner;
 use crate::window::Chunk;
+use crate::{Error, Options, Store};
 
 /// The most bytes of the log's window.
 const MAX_WINDOW: u64 = 256 << 20;
 
+impl Store {
+    /// Changes [`Options::memory_bytes`]. When this returns, the cache has given back what is too
+    /// much, and snapshots have; an index that takes more stays, and puts of new keys fail. Where
+    /// there is more than before, the cache grows as it is used.
+    ///
+    /// # Errors
+    /// [`Error::Configuration`] for fewer bytes than [`Options::LEAST_MEMORY`].
+    pub fn set_memory_bytes(&self, bytes: u64) -> Result<(), Error> {
+        Options::check_memory(bytes)?;
+        let inner = &self.inner;
+        inner.memory_bytes.store(bytes, Relaxed);
+        inner.most_keys.forget();
+        inner.fit_cache();
+        inner.window.shrink();
+        // What the window gave back is the cache's.
+        inner.fit_cache();
+        inner.look_at_index();
+        Ok(())
+    }
+
+    /// As [`Options::memory_bytes`] says now.
+    pub fn memory_bytes(&self) -> u64 {
+        self.inner.memory_bytes.load(Relaxed)
+    }
+}
+
 impl Inner {
+    /// Bytes that the index, snapshots, the cache and the log's window may take together.
+    fn shared_bytes(&self) -> u64 {
+        Options::index_bytes(self.memory_bytes.load(Relaxed))
+    }
+
     /// Bytes that the index takes, with the times at which keys expire, and the places of pieces.
     pub fn index_bytes(&self) -> u64 {
         self.index.bytes() + self.deadlines.bytes() + self.large.bytes()
@@ -20,17 +52,19 @@ impl Inner {
     /// Whether the index has all the memory that it may. As it grows, the cache shrinks, and then
     /// snapshots are given up.
     pub fn is_index_full(&self) -> bool {
-        let most = self.log.options().index_bytes();
+        let most = self.shared_bytes();
         loop {
             let (index, snapshots) = (self.index_bytes(), self.moments.bytes());
             if self.fitted.swap(index + snapshots, Relaxed) != index + snapshots {
                 self.fit_cache();
             }
             if index + snapshots < most {
+                self.most_keys.forget();
                 return false;
             }
             if index >= most || !self.moments.give_up_memory() {
-                return true;
+                let is_cache = self.log.options().evict;
+                return !is_cache || self.most_keys.are_there(self.index.len(), index, most);
             }
         }
     }
@@ -50,7 +84,7 @@ impl Inner {
     pub fn fit_cache(&self) {
         let options = self.log.options();
         let others = self.index_bytes() + self.moments.bytes();
-        let left = options.index_bytes().saturating_sub(others);
+        let left = self.shared_bytes().saturating_sub(others);
         // Values come and go in all sizes, so the allocator has holes.
         let bytes = options.cache_bytes.min(left - left / 16);
         let window = (bytes / 4).min(MAX_WINDOW);

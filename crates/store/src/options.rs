@@ -48,9 +48,12 @@ pub struct Options {
     /// 32 MiB for what is on its way to the disk. As the index grows the cache shrinks, and then
     /// puts of new keys fail with [`Error::OutOfMemory`]. With the GNU C library, a program that is
     /// to keep to it by resident memory calls `timberline_tier::keep_large_blocks_apart` first.
+    /// [`Store::set_memory_bytes`](crate::Store::set_memory_bytes) changes it while the store is
+    /// open.
     pub memory_bytes: u64,
-    /// Whether a full store is a cache: instead of refusing puts it deletes the records of its
-    /// oldest segment. Those whose values are in memory stay, up to half of the segment.
+    /// Whether a full store is a cache: instead of refusing puts, because there is no space or
+    /// because the index has no more memory, it deletes the records of its oldest segment. Those
+    /// whose values are in memory stay, up to half of the segment.
     pub evict: bool,
     /// Whether files are read and written past the page cache.
     pub direct: bool,
@@ -96,9 +99,9 @@ impl Options {
         (self.segment_bytes / 8) as usize
     }
 
-    /// Bytes that the index may take.
-    pub(crate) fn index_bytes(&self) -> u64 {
-        self.memory_bytes - BUFFERS
+    /// Bytes that the index may take, of so many for all.
+    pub(crate) fn index_bytes(memory_bytes: u64) -> u64 {
+        memory_bytes - BUFFERS
     }
 
     /// Segments that there may be.
@@ -111,6 +114,17 @@ impl Options {
         self.idle_bytes.min(self.capacity / 8) as f64 / self.segment_bytes as f64
     }
 
+    /// Whether a store can do with so much memory.
+    pub(crate) fn check_memory(bytes: u64) -> Result<(), Error> {
+        if bytes < Options::LEAST_MEMORY {
+            return Err(Error::Configuration(format!(
+                "{bytes} bytes of memory: a store has at least {}",
+                Options::LEAST_MEMORY
+            )));
+        }
+        Ok(())
+    }
+
     pub(crate) fn check(&self) -> Result<(), Error> {
         let bytes = self.segment_bytes;
         if !(64 << 10..=MAX_SEGMENT).contains(&bytes) || !bytes.is_multiple_of(4096) {
@@ -118,13 +132,7 @@ impl Options {
                 "segments of {bytes} bytes: they have 65536 to {MAX_SEGMENT}, in multiples of 4096"
             )));
         }
-        if self.memory_bytes < Options::LEAST_MEMORY {
-            return Err(Error::Configuration(format!(
-                "{} bytes of memory: a store has at least {}",
-                self.memory_bytes,
-                Options::LEAST_MEMORY
-            )));
-        }
+        Options::check_memory(self.memory_bytes)?;
         if self.segments() < 8 {
             return Err(Error::Configuration(format!(
                 "a capacity of {} bytes: with segments of {bytes} it is at least {}",

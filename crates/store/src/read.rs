@@ -68,6 +68,20 @@ impl Inner {
         key: &[u8],
         read: impl FnOnce(Record) -> T,
     ) -> Option<T> {
+        let found = self.read_in_memory(location, key, read);
+        if found.is_some() {
+            self.reads.note_memory();
+        }
+        found
+    }
+
+    /// The same, uncounted.
+    fn read_in_memory<T>(
+        &self,
+        location: Location,
+        key: &[u8],
+        read: impl FnOnce(Record) -> T,
+    ) -> Option<T> {
         let mut read = Some(read);
         let passing = self.window.read(location, |bytes, is_old| {
             // Memory is not checked: what was put there is what the log has.
@@ -132,6 +146,7 @@ impl Inner {
             return Ok(Some(found));
         }
         if let Some((expires, value)) = self.cache.read(location).await {
+            self.reads.note_memory();
             return Ok(Some(Found {
                 location,
                 expires,
@@ -143,6 +158,7 @@ impl Inner {
         };
         let read = self.on_disk(&segment, location, |it| put_of(Some(it), key).map(found));
         let (found, bytes) = read.await?;
+        self.reads.note_disk();
         self.cache.insert(location, found.expires, &found.value);
         if !self.cache.has_room() && self.window.pass(bytes) {
             self.fit_cache();

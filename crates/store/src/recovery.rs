@@ -280,6 +280,7 @@ impl<'a> Recovery<'a> {
         }
         if sealed {
             let room = 100 - self.report.damaged.len();
+            self.report.damaged_bytes += records.damaged_bytes();
             let damaged = damages.into_iter().take(room);
             self.report
                 .damaged

@@ -17,6 +17,8 @@ pub struct Report {
     /// Damaged places in segments that were sealed: file, byte, as far as they are not more than
     /// 100. Records there are lost.
     pub damaged: Vec<(PathBuf, u64)>,
+    /// Bytes of all damaged places.
+    pub damaged_bytes: u64,
     /// Ends of segments that were dropped because they were never complete: file, byte.
     pub incomplete: Vec<(PathBuf, u64)>,
     /// Keys of whose values pieces are lost. To read one fails; it can be deleted or put again.

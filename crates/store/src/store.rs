@@ -15,7 +15,9 @@ use crate::first_bytes::FirstBytes;
 use crate::index::{Found, Index};
 use crate::location::Location;
 use crate::log::{Log, NewRecord};
+use crate::most_keys::MostKeys;
 use crate::pieces::Table;
+use crate::reads::Reads;
 use crate::record::NEVER;
 use crate::snapshot::Moments;
 use crate::threads::Threads;
@@ -55,11 +57,16 @@ pub(crate) struct Inner {
     stripes: Box<[Mutex<()>]>,
     pub cache: Cache,
     pub window: Window,
+    /// The most bytes of memory for all that the store keeps.
+    pub memory_bytes: AtomicU64,
     /// Bytes of the index when the cache got the others.
     pub fitted: AtomicU64,
     /// Whether the index had all the memory that it may when a key came last.
     pub was_index_full: AtomicBool,
+    /// In a cache: how many keys there may be.
+    pub most_keys: MostKeys,
     pub first_bytes: FirstBytes,
+    pub reads: Reads,
     /// Keeps others out of the folder.
     _lock: Lock,
 }
@@ -131,12 +138,21 @@ pub struct Stats {
     pub segments: usize,
     /// Mean over the segments with records: fraction of their records that still count.
     pub live: f64,
+    /// New records that were ever appended: the number of the last one.
+    pub appended: u64,
+    /// Of these, the first so many are on the disk, for sure.
+    pub durable: u64,
     /// Checkpoints that were written.
     pub checkpoints: u64,
     /// Segments that were cleaned.
     pub cleaned: u64,
     /// Records that cleaning moved.
     pub moved: u64,
+    /// Records that were in memory when they were read. Where more than 63 threads read, a few may
+    /// be missing.
+    pub found_in_memory: u64,
+    /// Records that were read from the disk, counted likewise.
+    pub read_from_disk: u64,
     /// Records that were deleted because the store is a cache and was full.
     pub evicted: u64,
     /// Records that had expired when maintenance removed their keys from memory.
@@ -181,12 +197,17 @@ impl Store {
             stripes: (0..STRIPES).map(|_| Mutex::default()).collect(),
             cache: Cache::new(
                 &options.caching,
-                options.cache_bytes.min(options.index_bytes()),
+                options
+                    .cache_bytes
+                    .min(Options::index_bytes(options.memory_bytes)),
             )?,
             window: Window::new(),
+            memory_bytes: AtomicU64::new(options.memory_bytes),
             fitted: AtomicU64::new(0),
             was_index_full: AtomicBool::new(false),
+            most_keys: MostKeys::default(),
             first_bytes: recovered.first_bytes,
+            reads: Reads::default(),
             _lock: recovered.lock,
         };
         inner.fit_cache();
@@ -439,9 +460,13 @@ impl Store {
             keys: self.len(),
             segments: segments.len() + state.spares.len(),
             live: live / segments.len() as f64,
+            appended: state.sequence,
+            durable: state.durable,
             checkpoints: state.checkpoints,
             cleaned: state.cleaned,
             moved: state.moved,
+            found_in_memory: self.inner.reads.found_in_memory(),
+            read_from_disk: self.inner.reads.read_from_disk(),
             evicted: state.evicted,
             expired: state.expired,
             index_bytes: self.inner.index_bytes(),

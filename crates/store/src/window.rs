@@ -118,6 +118,11 @@ impl Window {
         self.limit.store(bytes, Relaxed);
     }
 
+    /// Keeps no more than its limit from now on.
+    pub fn shrink(&self) {
+        drop(self.trim(self.write()));
+    }
+
     /// Bytes that are kept.
     pub fn bytes(&self) -> u64 {
         self.bytes.load(Relaxed)

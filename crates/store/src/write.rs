@@ -180,8 +180,10 @@ impl Inner {
         // One alone needs no places, and in slow memory none are looked for.
         let held = (entries.len() > 1 && !self.index.is_tiered()).then(|| self.index.hold());
         let mut spots = SmallVec::<[Option<Spot<'_>>; 16]>::new();
-        let Some(new) = self.reserve(entries, held.as_ref(), &mut spots)? else {
-            return Ok(Appended::Refused);
+        let new = match self.reserve(entries, held.as_ref(), &mut spots) {
+            Ok(Some(new)) => new,
+            Ok(None) => return Ok(Appended::Refused),
+            Err(error) => return self.no_place(error),
         };
         let mut spots = spots.into_iter();
         let timed = entries.iter().filter(|it| it.expires != NEVER);
@@ -245,7 +247,18 @@ impl Inner {
             self.settle(key, at);
         }
         self.bound_snapshots();
-        appended
+        match appended {
+            Err(error) => self.no_place(error),
+            appended => appended,
+        }
+    }
+
+    /// What becomes of a write that there is no memory for: in a cache it waits until keys are gone
+    /// from the index, as long as some can go.
+    pub fn no_place<T>(&self, error: Error) -> Result<Appended<T>, Error> {
+        let is_short = matches!(error, Error::OutOfMemory) && self.log.options().evict;
+        let gone = is_short.then(|| self.log.wait_for_eviction()).flatten();
+        gone.map(Appended::NotNow).ok_or(error)
     }
 
     /// The locks of all keys.

@@ -4,6 +4,8 @@
 mod balancing;
 mod dying;
 mod in_process;
+#[path = "../linear/mod.rs"]
+mod linear;
 mod members;
 mod merging;
 mod paged;

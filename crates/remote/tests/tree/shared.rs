@@ -5,6 +5,7 @@ use std::collections::{BTreeMap, HashSet};
 use std::sync::Arc;
 use std::thread;
 
+use crate::linear::{Answer, Event, Op, is_linearizable, judge};
 use timberline_remote::fabric::{Connection, InProcess, Network, Simulation, Tasks};
 use timberline_remote::{Check, Direct, Error, Layout, Member, Options, RemoteTree, Turns, load};
 
@@ -50,67 +51,6 @@ fn shared_layout() -> Layout {
     }
 }
 
-/// An operation on a hot key.
-#[derive(Clone, Copy, Debug)]
-struct Event {
-    key: u64,
-    kind: Kind,
-    begin_ns: u64,
-    /// `u64::MAX`, and no result: it is not known whether it was done.
-    end_ns: u64,
-    result: Option<Option<u64>>,
-}
-
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-enum Kind {
-    Get,
-    Insert(u64),
-    Update(u64),
-    Remove,
-}
-
-impl Kind {
-    /// What it returns, and what there is then.
-    fn apply(self, value: Option<u64>) -> (Option<u64>, Option<u64>) {
-        match (self, value) {
-            (Kind::Insert(new), _) | (Kind::Update(new), Some(_)) => (value, Some(new)),
-            (Kind::Remove, _) => (value, None),
-            (Kind::Get | Kind::Update(_), _) => (value, value),
-        }
-    }
-}
-
-/// Whether the operations on one key can have been done one after the other, each between its
-/// begin and its end (Wing and Gong: "Testing and Verifying Concurrent Objects", JPDC 1993).
-fn is_linearizable(events: &[Event]) -> bool {
-    assert!(events.len() <= 128);
-    let all_known = events.iter().enumerate();
-    let known = all_known.filter(|(_, it)| it.result.is_some());
-    let known = known.fold(0, |known: u128, (index, _)| known | 1 << index);
-    let mut seen = HashSet::new();
-    let mut left = vec![(0_u128, None)];
-    while let Some((done, value)) = left.pop() {
-        if known & !done == 0 {
-            return true;
-        }
-        if !seen.insert((done, value)) {
-            continue;
-        }
-        let open = |index: &usize| done >> index & 1 == 0;
-        let ends = (0..events.len()).filter(open).map(|it| events[it].end_ns);
-        let first_end = ends.min().unwrap_or(u64::MAX);
-        for index in (0..events.len()).filter(open) {
-            let event = events[index];
-            let (result, after) = event.kind.apply(value);
-            let fits = event.result.is_none_or(|it| it == result);
-            if event.begin_ns <= first_end && fits {
-                left.push((done | 1 << index, after));
-            }
-        }
-    }
-    false
-}
-
 struct World<'a> {
     simulation: &'a Simulation,
     events: RefCell<Vec<Event>>,
@@ -143,46 +83,40 @@ impl World<'_> {
             let key = draws.u64(0..HOT) * STRIDE;
             self.values.set(self.values.get() + 1);
             let value = self.values.get();
-            let kind = match draws.u8(0..8) {
-                0..3 => Kind::Get,
-                3 | 4 => Kind::Insert(value),
-                5 | 6 => Kind::Update(value),
-                _ => Kind::Remove,
+            let op = match draws.u8(0..8) {
+                0..3 => Op::Get,
+                3 | 4 => Op::Insert(value),
+                5 | 6 => Op::Update(value),
+                _ => Op::Remove,
             };
             let index = {
                 let mut events = self.events.borrow_mut();
                 events.push(Event {
                     key,
-                    kind,
-                    begin_ns: self.simulation.now_ns(),
-                    end_ns: u64::MAX,
-                    result: None,
+                    op,
+                    begin: self.simulation.now_ns(),
+                    end: u64::MAX,
+                    answer: None,
                 });
                 events.len() - 1
             };
-            let result = match kind {
-                Kind::Get => tree.get(key).await,
-                Kind::Insert(value) => tree.insert(key, value).await,
-                Kind::Update(value) => tree.update(key, value).await,
-                Kind::Remove => tree.remove(key).await,
+            let result = match op {
+                Op::Get => tree.get(key).await,
+                Op::Insert(value) => tree.insert(key, value).await,
+                Op::Update(value) => tree.update(key, value).await,
+                _ => tree.remove(key).await,
             };
-            if let Ok(result) = result {
+            if let Ok(was) = result {
                 let event = &mut self.events.borrow_mut()[index];
-                event.result = Some(result);
-                event.end_ns = self.simulation.now_ns();
+                event.answer = Some(Answer::Was(was));
+                event.end = self.simulation.now_ns();
             }
         }
     }
 
     fn check(&self, seed: u64, direct: Direct) {
-        let events = self.events.borrow();
-        for key in (0..HOT).map(|index| index * STRIDE) {
-            let of_key: Vec<_> = events.iter().copied().filter(|it| it.key == key).collect();
-            assert!(
-                is_linearizable(&of_key),
-                "seed {seed}, {direct:?}: {of_key:#?}"
-            );
-        }
+        let judged = judge(&self.events.borrow());
+        judged.unwrap_or_else(|why| panic!("seed {seed}, {direct:?}: {why}"));
     }
 }
 
@@ -285,29 +219,29 @@ fn servers_that_share_leaves_lose_no_update() {
 /// The checker finds what it is there for.
 #[test]
 fn a_lost_update_is_no_linearizable_history() {
-    let event = |kind, begin_ns, end_ns, result| Event {
+    let event = |op, begin, end, was: Option<Option<u64>>| Event {
         key: 0,
-        kind,
-        begin_ns,
-        end_ns,
-        result,
+        op,
+        begin,
+        end,
+        answer: was.map(Answer::Was),
     };
     let lost = [
-        event(Kind::Insert(1), 0, 9, Some(None)),
-        event(Kind::Insert(2), 1, 9, Some(None)),
+        event(Op::Insert(1), 0, 9, Some(None)),
+        event(Op::Insert(2), 1, 9, Some(None)),
     ];
     assert!(!is_linearizable(&lost));
     let stale = [
-        event(Kind::Insert(1), 0, 2, Some(None)),
-        event(Kind::Get, 3, 4, Some(None)),
+        event(Op::Insert(1), 0, 2, Some(None)),
+        event(Op::Get, 3, 4, Some(None)),
     ];
     assert!(!is_linearizable(&stale));
     let good = [
-        event(Kind::Insert(1), 0, 9, Some(None)),
-        event(Kind::Update(2), 1, 9, Some(Some(1))),
-        event(Kind::Remove, 2, u64::MAX, None),
-        event(Kind::Get, 3, 8, Some(Some(1))),
-        event(Kind::Get, 10, 12, Some(None)),
+        event(Op::Insert(1), 0, 9, Some(None)),
+        event(Op::Update(2), 1, 9, Some(Some(1))),
+        event(Op::Remove, 2, u64::MAX, None),
+        event(Op::Get, 3, 8, Some(Some(1))),
+        event(Op::Get, 10, 12, Some(None)),
     ];
     assert!(is_linearizable(&good));
 }

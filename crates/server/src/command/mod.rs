@@ -265,6 +265,7 @@ pub(crate) async fn run(mut call: Call<'_>) {
         Some(_) => cluster::handler(call.command),
         None => call.command.handler,
     };
+    let before = call.session.counts;
     let done = match handler {
         Handler::Now(run) => run(&mut call),
         Handler::Later(run) => run(&mut call).await,
@@ -273,14 +274,31 @@ pub(crate) async fn run(mut call: Call<'_>) {
             None => run(&mut call).await,
         },
     };
+    let after = call.session.counts;
+    if (after.hits, after.misses) == (before.hits, before.misses) {
+        count_lookups(&mut call);
+    }
     drop(locks);
     finish(call, done, start, began);
+}
+
+/// Notes which of its keys a reading command found, where it does not do so itself. Its keys' locks
+/// are held, so they are there if they were.
+fn count_lookups(call: &mut Call) {
+    let keyspace = call.keyspace();
+    // What is in the pool would have to be read again.
+    if !call.command.flags.has(Flags::READ) || keyspace.node().is_some() {
+        return;
+    }
+    for key in call.keys() {
+        call.session.note_lookup(keyspace.is_there(key));
+    }
 }
 
 /// A command is done, whose reply begins there and that began then.
 fn finish(mut call: Call, done: Done, start: usize, began: Option<Instant>) {
     call.count_reply();
-    call.session.commands += 1;
+    call.session.counts.commands += 1;
     if call.command.flags.has(Flags::WRITE) {
         call.session.wrote = true;
     }

@@ -76,6 +76,9 @@ pub(super) fn config(call: &mut Call) -> Done {
                     .config
                     .set(&name, &value)
                     .map_err(Failure::said)?;
+                if name == "maxmemory" {
+                    call.shared.share_memory()?;
+                }
             }
             call.out.ok();
         }

@@ -59,9 +59,11 @@ pub(super) fn get_now(call: &mut Call) -> Option<Done> {
     let (keyspace, out) = (&call.shared.keyspace, &mut *call.out);
     let written = keyspace.string_now(string, call.now, |value, _| out.bulk(value));
     match written {
-        Poll::Ready(Some(())) => Some(Ok(())),
-        Poll::Ready(None) => {
-            call.out.null();
+        Poll::Ready(found) => {
+            if found.is_none() {
+                call.out.null();
+            }
+            call.session.note_lookup(found.is_some());
             Some(Ok(()))
         }
         Poll::Pending => None,
@@ -69,7 +71,9 @@ pub(super) fn get_now(call: &mut Call) -> Option<Done> {
 }
 
 pub(super) async fn get(call: &mut Call<'_>) -> Done {
-    match call.keyspace().text(call.arg(1), call.now).await? {
+    let found = call.keyspace().text(call.arg(1), call.now).await?;
+    call.session.note_lookup(found.is_some());
+    match found {
         Some(text) => reply(call, &text, 0..text.len()).await?,
         None => call.out.null(),
     }
@@ -234,7 +238,10 @@ pub(super) async fn getex(call: &mut Call<'_>) -> Done {
 pub(super) async fn mget(call: &mut Call<'_>) -> Done {
     call.out.array(call.args.len() - 1);
     for key in call.args.iter().skip(1) {
-        match call.keyspace().text(key, call.now).await {
+        let found = call.keyspace().text(key, call.now).await;
+        let is_there = matches!(found, Ok(Some(_)) | Err(Failed::WrongType));
+        call.session.note_lookup(is_there);
+        match found {
             Ok(Some(text)) => {
                 reply(call, &text, 0..text.len()).await?;
                 call.count_reply();

@@ -27,6 +27,11 @@ impl Keyspace {
         (!self.store.contains_key(&timer)).then_some(timer)
     }
 
+    /// Timers that are set: one for each key that expires, and those that do nothing any more.
+    pub fn timers(&self) -> usize {
+        self.store.starting_with(TIMER)
+    }
+
     /// Removes keys when they expire, for ever.
     pub async fn expire(&self) -> Result<(), Error> {
         loop {

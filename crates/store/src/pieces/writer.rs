@@ -122,8 +122,11 @@ impl<I: Deref<Target = Inner>> Pending<I> {
     /// Appends a piece.
     async fn append(&mut self, key: &[u8], piece: &[u8]) -> Result<(), Error> {
         let inner = &*self.inner;
-        if inner.is_index_full() {
-            return Err(Error::OutOfMemory);
+        while inner.is_index_full() {
+            match inner.no_place::<()>(Error::OutOfMemory)? {
+                Appended::NotNow(changes) => inner.log.wait_for_change(changes).await,
+                Appended::At(()) | Appended::Refused => break,
+            }
         }
         loop {
             let changes = {

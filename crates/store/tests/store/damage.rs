@@ -43,6 +43,7 @@ fn a_damaged_record_costs_that_record() {
             .await
             .expect("it opens");
         assert_eq!(report.damaged, [(path.to_path_buf(), 4096 + 10 * 728)]);
+        assert_eq!(report.damaged_bytes, 728);
         assert_eq!(
             (report.keys, store.len()),
             (count as usize - 1, count as usize - 1)

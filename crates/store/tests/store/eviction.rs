@@ -3,11 +3,12 @@
 
 use std::collections::HashSet;
 use std::path::Path;
+use std::task::Poll;
 
-use crate::opened::with_store;
+use crate::opened::{Folder, with_store};
 use crate::{SEGMENT, options_with};
-use timberline_io::{Disk, Faults, Simulation};
-use timberline_store::{Durability, Error, Options, Store, join};
+use timberline_io::{Disk, Faults, Simulation, wait_for};
+use timberline_store::{Durability, Error, Expiry, Options, Store, join};
 
 /// Records of about a kilobyte: three times what there is space for.
 const RECORDS: u32 = 3_000;
@@ -148,4 +149,117 @@ fn no_older_value_comes_back_after_a_crash() {
         }));
     }
     assert!(evicted.get() > 0, "some were evicted");
+}
+
+/// Keys are long, so the index is full soon, with space left on the disk.
+fn options_of_long_keys(segment_bytes: u64) -> Options {
+    Options {
+        durability: Durability::None,
+        segment_bytes,
+        direct: false,
+        cache_bytes: 1 << 20,
+        memory_bytes: Options::LEAST_MEMORY,
+        evict: true,
+        ..Options::default()
+    }
+}
+
+fn long_key(nth: u32) -> Vec<u8> {
+    [nth.to_be_bytes(); 2_000].concat()
+}
+
+#[test]
+fn where_the_index_has_no_more_memory_the_oldest_keys_go() {
+    const KEYS: u32 = 8_000;
+    // What the index may take of the least memory, and a chunk or two.
+    const MOST: u64 = (32 << 20) + (4 << 20);
+    let (disk, mut driver) = Disk::simulated(&Simulation::new(3));
+    let options = || options_of_long_keys(1 << 20);
+    driver.block_on(with_store(&disk, options(), async |store| {
+        for nth in 0..KEYS {
+            let key = long_key(nth);
+            let put = match nth % 64 {
+                // Those that expire need memory for the time, too.
+                0..8 => {
+                    let day = Expiry::After(std::time::Duration::from_secs(86_400));
+                    store.put_expiring(&key, &value(nth, 1), day).await
+                }
+                8 => store.put(&key, &vec![7; 200_000]).await,
+                _ => store.put(&key, &value(nth, 1)).await,
+            };
+            put.unwrap_or_else(|error| panic!("{nth}: {error}"));
+            if nth % 100 == 0 {
+                let stats = store.stats();
+                assert!(stats.index_bytes <= MOST, "{nth}: {stats:?}");
+            }
+        }
+        let stats = store.stats();
+        assert!(stats.evicted > u64::from(KEYS) / 4, "{stats:?}");
+        assert!(stats.keys > 2_000, "{stats:?}");
+        let is_there = |nth: u32| store.contains_key(&long_key(nth));
+        assert!((KEYS - 200..KEYS).all(is_there));
+        assert!(!(0..200).any(is_there));
+        let last = store.get(&long_key(KEYS - 1)).await.expect("it is read");
+        assert_eq!(last, Some(value(KEYS - 1, 1)));
+        // What is there is overwritten, and goes away, as ever.
+        let again = store.put(&long_key(KEYS - 1), b"again").await;
+        again.expect("it has a place");
+        assert!(store.delete(&long_key(KEYS - 2)).await.expect("so"));
+    }));
+    // The same when it is opened again with as little.
+    driver.block_on(with_store(&disk, options(), async |store| {
+        let before = store.len();
+        for nth in KEYS..KEYS + 1_500 {
+            let put = store.put(&long_key(nth), &value(nth, 2)).await;
+            put.expect("keys go");
+        }
+        assert!(store.len() < before + 1_500);
+        assert!(store.stats().index_bytes <= MOST);
+    }));
+}
+
+/// Several threads need room for keys at once.
+#[test]
+fn threads_wait_until_keys_are_gone() {
+    const EACH: u32 = 2_500;
+    let folder = Folder::new();
+    let opened = Store::open(&folder.0, options_of_long_keys(1 << 20));
+    let (store, _) = opened.expect("it opens");
+    std::thread::scope(|scope| {
+        for thread in 0..4 {
+            let store = &store;
+            scope.spawn(move || {
+                for nth in thread * EACH..(thread + 1) * EACH {
+                    let (key, value) = (long_key(nth), value(nth, 1));
+                    let put = match store.put_now(&key, &value) {
+                        Poll::Ready(put) => put,
+                        Poll::Pending => wait_for(store.put(&key, &value)),
+                    };
+                    put.unwrap_or_else(|error| panic!("{nth}: {error}"));
+                }
+            });
+        }
+    });
+    let stats = store.stats();
+    assert!(stats.evicted > u64::from(EACH), "{stats:?}");
+    assert!(stats.keys > 2_000, "{stats:?}");
+    store.stop().expect("all is on the disk");
+}
+
+/// All is in the segment that is written to, so nothing can go; what waits would wait for ever.
+#[test]
+fn where_no_key_can_go_a_put_is_refused() {
+    let (disk, mut driver) = Disk::simulated(&Simulation::new(4));
+    let options = options_of_long_keys(128 << 20);
+    driver.block_on(with_store(&disk, options, async |store| {
+        let mut nth = 0;
+        let refused = loop {
+            match store.put(&long_key(nth), b"value").await {
+                Ok(()) => nth += 1,
+                Err(error) => break error,
+            }
+        };
+        assert!(matches!(refused, Error::OutOfMemory), "{refused:?}");
+        store.put(&long_key(0), b"again").await.expect("so");
+    }));
 }

@@ -11,7 +11,11 @@ mod damage;
 mod eviction;
 mod expiry;
 mod hiding;
+mod histories;
 mod large;
+mod limits;
+#[path = "../../../remote/tests/linear/mod.rs"]
+mod linear;
 mod opened;
 mod opening;
 mod operations;

@@ -43,6 +43,17 @@ pub fn keep_large_blocks_apart() {
     }
 }
 
+/// Has the C library give the heap's free pages back to the system. A program that has freed many
+/// small blocks keeps their memory otherwise, between others that are in use. Takes about a
+/// millisecond for ten megabytes. Only the GNU library does so; elsewhere this does nothing.
+pub fn give_back_free_pages() {
+    // SAFETY: it changes nothing that a program can see of its heap.
+    #[cfg(all(target_os = "linux", target_env = "gnu"))]
+    unsafe {
+        libc::malloc_trim(0);
+    }
+}
+
 /// A reserved range of addresses: readable and writable from the start, so that a stale read
 /// never faults, and without memory behind it until it is committed.
 pub struct Reservation {
