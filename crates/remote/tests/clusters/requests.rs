@@ -8,10 +8,10 @@ use std::sync::Arc;
 use timberline_remote::fabric::Simulation;
 use timberline_remote::{Error, Member, Result, ServerId};
 
-use super::{KEYS, STRIDE};
+use super::world::{KEYS, STRIDE};
 
-/// The longest that an operation may take when a memory server is dead, ns. What splits a node tries
-/// to write it until the server has been silent for five seconds, and others wait for it.
+/// The longest that an operation may take when a memory server is dead, ns. What splits a node
+/// tries to write it until the server has been silent for five seconds, and others wait for it.
 pub const LONGEST_NS: u64 = 6_000_000_000;
 
 /// What is known of a cluster's keys, and of its end.
