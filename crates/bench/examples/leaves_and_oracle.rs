@@ -300,12 +300,18 @@ fn main() -> ExitCode {
                 if kind == Kind::Oracle {
                     oracles = regained;
                 }
+                // Until the references have run, there is nothing to compare with.
+                let shown = |it: f64| match it.is_finite() {
+                    true => format!("{it:.3}"),
+                    false => "–".into(),
+                };
                 println!(
-                    "| {name} | {} | {placement} | {:.3} | {:.3} | {charge:.1} | {regained:.3} | {:.3} | {} |",
+                    "| {name} | {} | {placement} | {:.3} | {:.3} | {charge:.1} | {} | {} | {} |",
                     requests.name,
                     each(outcome.lines.fast),
                     each(outcome.lines.slow),
-                    regained / oracles,
+                    shown(regained),
+                    shown(regained / oracles),
                     outcome.moves.0 + outcome.moves.1,
                 );
             }
