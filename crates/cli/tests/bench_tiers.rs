@@ -97,7 +97,13 @@ fn placements_of_three_tiers_run_side_by_side_on_each_map() {
     assert_eq!(setting["profile"], "cxl+us1");
     assert_eq!(setting["middle"][0]["ratio"], 0.2);
     let results = results(&json);
-    let placements = ["all-fast", "interleave", "oracle", "timberline"];
+    let placements = [
+        "all-fast",
+        "interleave",
+        "oracle",
+        "timberline",
+        "timberline-leaves",
+    ];
     assert_eq!(results.len(), 3 * placements.len());
     let number = |value: &Value| value.as_u64().unwrap();
     for (result, name) in results.iter().zip(placements.iter().cycle()) {

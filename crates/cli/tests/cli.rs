@@ -285,6 +285,7 @@ fn a_run_prints_a_table_and_writes_its_files() {
         "oracle",
         "sidle",
         "timberline",
+        "timberline-leaves",
     ];
     for name in placements
         .iter()

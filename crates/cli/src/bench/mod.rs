@@ -163,8 +163,8 @@ const PLACEMENTS: [&str; 7] = [
     "inner-fast",
     "oracle",
     "sidle",
-    "timberline-leaves",
     "timberline",
+    "timberline-leaves",
 ];
 
 /// Rounds of a run that is not quick.
