@@ -3,7 +3,7 @@
 use std::collections::VecDeque;
 use std::io;
 use std::ops::Range;
-use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::Relaxed, Ordering::SeqCst};
+use std::sync::atomic::{AtomicBool, Ordering::SeqCst};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, OnceLock};
 use std::task::{Poll, Waker};
 
@@ -76,6 +76,7 @@ struct State {
     /// Files that were closed and that the ring still knows.
     released: Vec<u32>,
     closed: bool,
+    counts: Counts,
 }
 
 /// What a disk was asked to do so far.
@@ -93,21 +94,20 @@ pub struct Counts {
     pub syncs: u64,
 }
 
-/// Requests of one kind, and their bytes.
-#[derive(Default)]
-struct Requests {
-    count: AtomicU64,
-    bytes: AtomicU64,
-}
-
-impl Requests {
-    fn add(&self, bytes: usize) {
-        self.count.fetch_add(1, Relaxed);
-        self.bytes.fetch_add(bytes as u64, Relaxed);
-    }
-
-    fn get(&self) -> (u64, u64) {
-        (self.count.load(Relaxed), self.bytes.load(Relaxed))
+impl Counts {
+    fn add(&mut self, request: &Request) {
+        let bytes = request.range.len() as u64;
+        match request.action {
+            Action::Read => {
+                self.reads += 1;
+                self.read_bytes += bytes;
+            }
+            Action::Write => {
+                self.writes += 1;
+                self.written_bytes += bytes;
+            }
+            Action::Sync => self.syncs += 1,
+        }
     }
 }
 
@@ -118,32 +118,18 @@ pub(crate) struct Queue {
     /// A request came, or the queue was closed.
     changed: Condvar,
     bell: Bell,
-    /// Reads, writes and syncs.
-    counts: [Requests; 3],
 }
 
 impl Queue {
     /// What was asked for so far.
     pub fn counts(&self) -> Counts {
-        let [reads, writes, syncs] = self.counts.each_ref().map(Requests::get);
-        Counts {
-            reads: reads.0,
-            read_bytes: reads.1,
-            writes: writes.0,
-            written_bytes: writes.1,
-            syncs: syncs.0,
-        }
+        self.lock().counts
     }
 
     /// Adds a request.
     pub fn push(&self, request: Request) -> Ticket {
-        let kind = match request.action {
-            Action::Read => 0,
-            Action::Write => 1,
-            Action::Sync => 2,
-        };
-        self.counts[kind].add(request.range.len());
         let mut state = self.lock();
+        state.counts.add(&request);
         let ticket = state.slots.insert(Slot::Waiting(None));
         if state.closed {
             state.slots[ticket] = Slot::Done((request.buffer, Err(gone())));
