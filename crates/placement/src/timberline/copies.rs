@@ -8,7 +8,7 @@
 use std::time::Duration;
 
 use super::backoff::Backoff;
-use super::exchange::worth_it;
+use super::exchange::Margin;
 use super::heat::{HOTTEST, SAMPLE};
 
 /// One page in this many of those there may be is enough to measure the value of pages.
@@ -111,7 +111,7 @@ impl Copies {
                 // Samples of all pages count, so no margin; but pages must not replace pages.
                 Some(heat) => {
                     let more = (pages / GROWTH).max(1).min(most - pages);
-                    (more, worth_it(heat, SAMPLE) - 1)
+                    (more, Margin::OF_NODES.worth_it(heat) - 1)
                 }
             };
         }
@@ -187,17 +187,17 @@ mod tests {
         assert_eq!(copies.observe(500, 0.0, 10, SECOND), 10);
         // 5 samples a page in half of the time: 10 for one that was always there.
         copies.observe(1000, 50.0, 20, SECOND);
-        let at_ten = worth_it(10 * SAMPLE, SAMPLE) - 1;
+        let at_ten = Margin::OF_NODES.worth_it(10 * SAMPLE) - 1;
         assert_eq!(copies.candidates((10, 640), 99, SECOND), (2, at_ten));
         assert_eq!(copies.observe(0, 0.0, 20, 2 * SECOND), 10);
         assert_eq!(copies.observe(0, 0.0, 20, 3 * SECOND), 20);
         // 0.8 × 50 and 320 samples, on 0.8 × 10 × 1000 and 20 × 2000 pages times samples, of 4000
         // samples in all: 30 a page.
         copies.observe(2000, 320.0, 20, 3 * SECOND);
-        let at_thirty = worth_it(30 * SAMPLE, SAMPLE) - 1;
+        let at_thirty = Margin::OF_NODES.worth_it(30 * SAMPLE) - 1;
         assert_eq!(copies.candidates((20, 640), 99, SECOND), (5, at_thirty));
         copies.cooled();
-        let at_fifteen = worth_it(15 * SAMPLE, SAMPLE) - 1;
+        let at_fifteen = Margin::OF_NODES.worth_it(15 * SAMPLE) - 1;
         assert_eq!(copies.candidates((20, 640), 99, SECOND), (5, at_fifteen));
         assert_eq!(copies.candidates((638, 640), 99, SECOND), (2, at_fifteen));
         assert_eq!(copies.candidates((640, 640), 99, SECOND).0, 0);

@@ -201,15 +201,6 @@ impl Margin {
     }
 }
 
-/// [`Margin::worth_it`] for leaves with dozens of records, where a sample has the heat `sample`.
-pub fn worth_it(cold: u16, sample: u16) -> u16 {
-    let margin = Margin {
-        sample,
-        ..Margin::OF_NODES
-    };
-    margin.worth_it(cold)
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -283,7 +274,7 @@ mod tests {
         assert_eq!([0, 1, 4, 9].map(samples), [4, 4, 7, 13]);
         let few = |cold: u16| Margin::OF_FEW.worth_it(cold * SAMPLE) / SAMPLE;
         assert_eq!([0, 1, 4, 9].map(few), [1, 3, 7, 13]);
-        let nodes = |cold: u16| worth_it(cold * SAMPLE, SAMPLE) / SAMPLE;
+        let nodes = |cold: u16| NODES.worth_it(cold * SAMPLE) / SAMPLE;
         assert_eq!([0, 1, 4, 9].map(nodes), [2, 3, 7, 12]);
     }
 
@@ -317,7 +308,7 @@ mod tests {
         // A page takes the place of a colder leaf, and never that of a page.
         let page = Candidate {
             what: Promotable::Page,
-            heat: worth_it(20, SAMPLE) - 1,
+            heat: NODES.worth_it(20) - 1,
             from: TierId::SLOW,
         };
         let plan = histogram.plan(pages, &vec![page; 5], 0, NODES);
