@@ -3,9 +3,11 @@
 use std::collections::VecDeque;
 use std::io;
 use std::ops::Range;
+use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::atomic::{AtomicBool, Ordering::SeqCst};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, OnceLock};
 use std::task::{Poll, Waker};
+use std::thread;
 
 use slab::Slab;
 
@@ -180,9 +182,13 @@ impl Queue {
             Slot::Done(_) => unreachable!("a request completes once"),
         };
         drop(state);
-        if let Some(waker) = waker {
-            waker.wake();
+        let Some(waker) = waker else { return };
+        if !thread::panicking() {
+            return waker.wake();
         }
+        // A waker is code of others. One has panicked, so requests end here while the thread
+        // unwinds, and a second panic that left this would end the process.
+        let _ = catch_unwind(AssertUnwindSafe(|| waker.wake()));
     }
 
     /// The result of a request, once: its ticket then means nothing any more.

@@ -1,12 +1,13 @@
 //! Tests that hold for every kind of disk.
 
 use std::io::ErrorKind;
+use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
 use std::task::{Context, Wake, Waker};
 
-use timberline_io::{BLOCK, Buffer, Disk, Driver, Mode, Simulation, wait_for};
+use timberline_io::{BLOCK, Buffer, Disk, Driver, Kind, Mode, Simulation, wait_for};
 
 /// A folder that goes with the test.
 struct Folder(PathBuf);
@@ -245,6 +246,32 @@ impl Wake for Panics {
     fn wake(self: Arc<Self>) {
         panic!("a waker panics, on purpose");
     }
+}
+
+/// Requests that wait end while the first one's panic unwinds the driver.
+#[test]
+fn wakers_of_waiting_requests_may_panic_too() {
+    on_each(|disk, driver, folder| {
+        // Threads of their own carry out the others' requests.
+        if disk.kind() == Kind::Threads {
+            return;
+        }
+        let file = disk
+            .open_file(&folder.join("a"), Mode::create())
+            .expect("it opens");
+        let bad = Waker::from(Arc::new(Panics));
+        let mut requests: Vec<_> = (0..20).map(|_| Box::pin(file.sync())).collect();
+        for request in &mut requests {
+            let polled = request.as_mut().poll(&mut Context::from_waker(&bad));
+            assert!(polled.is_pending());
+        }
+        let driven = catch_unwind(AssertUnwindSafe(|| {
+            let mut driver = driver;
+            driver.block_on(std::future::pending::<()>());
+        }));
+        assert!(driven.is_err(), "a waker panics");
+        assert!(wait_for(file.sync()).is_err());
+    });
 }
 
 #[test]
