@@ -1,9 +1,11 @@
-//! Hashes, sets and sorted sets: a record for the key, and one for each element.
+//! Hashes, sets and sorted sets: a record for the key, and one for each element, but for small
+//! hashes and sets, which are [one record](super::packed).
 
 use std::collections::BTreeMap;
 
 use super::changes::{Changed, Changes};
 use super::elements::{Elements, Wanted};
+use super::packed::{Packed, pack};
 use super::{Entry, Error, Failed, Keyspace, Kind};
 
 /// A score as bytes that sort as it does. Both zeros are equal.
@@ -143,7 +145,6 @@ impl Keyspace {
             keyspace: self,
             key,
             kind,
-            id: entry.as_ref().map_or_else(|| self.new_id(), Entry::id),
             elements: BTreeMap::new(),
             changes: self.changes(),
             expires: entry.as_ref().and_then(|it| it.expires),
@@ -190,7 +191,6 @@ pub struct Edit<'a> {
     keyspace: &'a Keyspace,
     key: &'a [u8],
     kind: Kind,
-    id: u64,
     /// What it was, unless it is new.
     pub entry: Option<Entry>,
     /// When it expires.
@@ -237,46 +237,81 @@ impl Edit<'_> {
     }
 
     /// Does the changes. Returns how many elements there are.
-    pub async fn commit(self) -> Result<u64, Error> {
-        let mut changes = self.changes;
-        let old = self.entry.as_ref().map_or(0, Entry::elements);
-        let mut count = old;
-        let mut any = false;
-        for (name, (was, is)) in &self.elements {
-            if was == is {
-                continue;
-            }
-            any = true;
-            changes.element(self.kind.element_letter(), self.id, &[name], is.as_deref());
-            let by = isize::from(is.is_some()) - isize::from(was.is_some());
-            count = count.saturating_add_signed(by as i64);
-            if self.kind == Kind::SortedSet {
-                let score = |value: &[u8]| sortable(score_of(value));
-                let (was, is) = (was.as_deref().map(score), is.as_deref().map(score));
-                if was != is {
-                    if let Some(was) = was {
-                        changes.element(b'z', self.id, &[&was, name], None);
-                    }
-                    if let Some(is) = is {
-                        changes.element(b'z', self.id, &[&is, name], Some(&[]));
-                    }
-                }
-            }
+    pub async fn commit(mut self) -> Result<u64, Error> {
+        self.elements.retain(|_, (was, is)| was != is);
+        let mut count = self.entry.as_ref().map_or(0, Entry::elements);
+        for (was, is) in self.elements.values() {
+            count += u64::from(is.is_some());
+            count = count.saturating_sub(u64::from(was.is_some()));
+        }
+        if !self.elements.is_empty() {
+            self.write(count);
+        }
+        self.changes.commit().await?;
+        Ok(count)
+    }
+
+    /// Adds what was changed to the other changes.
+    fn write(&mut self, count: u64) {
+        let old = self.entry.as_ref().map_or(0, Entry::id);
+        let packed = match old {
+            0 => self.packed(),
+            _ => None,
+        };
+        let id = match (&packed, old) {
+            (Some(_), _) => 0,
+            (None, 0) => self.keyspace.new_id(),
+            (None, old) => old,
+        };
+        if packed.is_none() {
+            self.write_elements(id);
         }
         let changed = Changed {
             kind: self.kind,
-            id: self.id,
+            id,
             expires: self.expires,
             entry: self.entry.as_ref(),
             count,
-            rest: Vec::new(),
+            rest: packed.unwrap_or_default(),
         };
-        changes.put_changed(self.key, &changed);
-        if any {
-            changes.touch(self.key);
+        self.changes.put_changed(self.key, &changed);
+        self.changes.touch(self.key);
+    }
+
+    /// All elements, packed, if they may be and are small. Otherwise those that were packed are new
+    /// elements from now on.
+    fn packed(&mut self) -> Option<Vec<u8>> {
+        if self.keyspace.pool.is_some() || self.kind == Kind::SortedSet {
+            return None;
         }
-        changes.commit().await?;
-        Ok(count)
+        for (name, value) in self.entry.iter().filter_map(Packed::of).flatten() {
+            let element = self.elements.entry(name.into());
+            element.or_insert_with(|| (None, Some(value.into())));
+        }
+        self.elements.retain(|_, (_, is)| is.is_some());
+        let elements = self.elements.iter();
+        pack(elements.filter_map(|(name, (_, is))| Some((&**name, is.as_deref()?))))
+    }
+
+    /// Writes elements that have records of their own.
+    fn write_elements(&mut self, id: u64) {
+        for (name, (was, is)) in &self.elements {
+            let letter = self.kind.element_letter();
+            self.changes.element(letter, id, &[name], is.as_deref());
+            if self.kind != Kind::SortedSet {
+                continue;
+            }
+            let score = |value: &[u8]| sortable(score_of(value));
+            let (was, is) = (was.as_deref().map(score), is.as_deref().map(score));
+            if was != is {
+                if let Some(was) = was {
+                    self.changes.element(b'z', id, &[&was, name], None);
+                }
+                if let Some(is) = is {
+                    self.changes.element(b'z', id, &[&is, name], Some(&[]));
+                }
+            }
+        }
     }
 }
 

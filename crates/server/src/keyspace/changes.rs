@@ -33,7 +33,7 @@ pub(super) struct Changed<'a> {
     pub entry: Option<&'a Entry>,
     /// How many elements it has then.
     pub count: u64,
-    /// What its record has beside that.
+    /// What its record has behind that.
     pub rest: Vec<u8>,
 }
 
@@ -167,16 +167,13 @@ impl Changes<'_> {
             };
             return self.change(key, change);
         }
-        let record = store_key(b'a', &[key]);
-        let old = changed.entry.map_or(0, Entry::elements);
-        match changed.count {
-            count if count == old => {}
-            0 => self.batch.delete(&record),
-            count => {
-                let (id, count) = (changed.id.to_le_bytes(), count.to_le_bytes());
-                let value = Entry::encode(kind, expires, &[&id, &count]);
-                self.batch.put(&record, &value);
-            }
+        if changed.count == 0 {
+            return self.delete_record(b'a', key);
+        }
+        let (id, count) = (changed.id.to_le_bytes(), changed.count.to_le_bytes());
+        let value = [&id[..], &count, &changed.rest].concat();
+        if changed.entry.is_none_or(|it| it.value() != value) {
+            self.put_record(b'a', key, &Entry::encode(kind, expires, &[&value]));
         }
     }
 

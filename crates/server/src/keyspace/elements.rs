@@ -1,11 +1,12 @@
 //! Elements of hashes, sets, sorted sets and lists, read: in the store behind the id of their key,
-//! in the pool in the map that the key's record leads to.
+//! or in its record; in the pool in the map that the key's record leads to.
 //!
 //! Elements have letters, in both. A letter has its elements in the order of their names.
 
 use timberline_remote::records::Walk;
 use timberline_store::{KeyValue, Scan};
 
+use super::packed::Packed;
 use super::{Entry, Error, Keyspace, Kind, StoreKey, store_key};
 
 /// The letters of elements: those that are removed with their key.
@@ -30,6 +31,7 @@ pub(super) struct Wanted<'a> {
 pub struct Elements<'a>(Source<'a>);
 
 enum Source<'a> {
+    Packed(std::vec::IntoIter<KeyValue>),
     Keys(Box<dyn Iterator<Item = Vec<u8>> + Send>),
     Records(Scan),
     RecordsBack(Scan),
@@ -44,23 +46,30 @@ impl Keyspace {
         letter: u8,
         name: &[u8],
     ) -> Result<Option<Vec<u8>>, Error> {
-        match &self.pool {
-            None => Ok(self
-                .store
-                .get(&element_key(letter, entry.id(), name))
-                .await?),
-            Some(keys) => keys.element(entry, &[&[letter], name].concat()).await,
+        if let Some(keys) = &self.pool {
+            return keys.element(entry, &[&[letter], name].concat()).await;
+        }
+        match Packed::of(entry) {
+            Some(packed) => Ok(packed.get(name).map(<[u8]>::to_vec)),
+            None => {
+                let key = element_key(letter, entry.id(), name);
+                Ok(self.store.get(&key).await?)
+            }
         }
     }
 
     /// Whether there is an element.
     pub(super) async fn has(&self, entry: &Entry, letter: u8, name: &[u8]) -> Result<bool, Error> {
-        match &self.pool {
-            None => Ok(self
-                .store
-                .contains_key(&element_key(letter, entry.id(), name))),
-            Some(_) => Ok(self.value_of(entry, letter, name).await?.is_some()),
+        if self.pool.is_some() {
+            return Ok(self.value_of(entry, letter, name).await?.is_some());
         }
+        Ok(match Packed::of(entry) {
+            Some(packed) => packed.get(name).is_some(),
+            None => {
+                let key = element_key(letter, entry.id(), name);
+                self.store.contains_key(&key)
+            }
+        })
     }
 
     /// Elements of a letter.
@@ -76,6 +85,14 @@ impl Keyspace {
             let to = to.map_or_else(|| vec![letter + 1], behind);
             let walk = keys.elements(entry, &behind(from), &to, backwards);
             return Elements(Source::Pool(walk));
+        }
+        if let Some(packed) = Packed::of(entry) {
+            let elements = packed.filter(|it| it.0 >= from && to.is_none_or(|to| it.0 < to));
+            let mut elements: Vec<_> = elements.map(|it| (it.0.into(), it.1.into())).collect();
+            if backwards {
+                elements.reverse();
+            }
+            return Elements(Source::Packed(elements.into_iter()));
         }
         let low = element_key(letter, entry.id(), from);
         let high = match to {
@@ -96,6 +113,7 @@ impl Elements<'_> {
     /// The name of the next one, and its value, if that was wanted.
     pub async fn next(&mut self) -> Result<Option<KeyValue>, Error> {
         Ok(match &mut self.0 {
+            Source::Packed(elements) => elements.next(),
             Source::Keys(keys) => keys.next().map(|mut it| (it.split_off(NAME), Vec::new())),
             Source::Records(scan) => scan.next().await.transpose()?.map(named),
             Source::RecordsBack(scan) => scan.next_back().await.transpose()?.map(named),
@@ -125,9 +143,8 @@ impl Elements<'_> {
     /// Passes over so many of those that come.
     pub async fn pass(&mut self, elements: u64) -> Result<(), Error> {
         match &mut self.0 {
-            Source::Keys(keys) => {
-                keys.take(elements as usize).for_each(drop);
-            }
+            Source::Packed(packed) => packed.take(elements as usize).for_each(drop),
+            Source::Keys(keys) => keys.take(elements as usize).for_each(drop),
             Source::Records(_) | Source::RecordsBack(_) => {
                 for _ in 0..elements {
                     self.next().await?;
@@ -141,6 +158,7 @@ impl Elements<'_> {
     /// How many come.
     pub async fn count(self) -> Result<u64, Error> {
         match self.0 {
+            Source::Packed(packed) => Ok(packed.len() as u64),
             Source::Keys(keys) => Ok(keys.count() as u64),
             Source::Records(mut scan) | Source::RecordsBack(mut scan) => {
                 let mut count = 0;

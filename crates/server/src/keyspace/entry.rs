@@ -150,7 +150,7 @@ impl Entry {
         &self.bytes[self.header..]
     }
 
-    /// The id of a hash, set, sorted set or list; 0 of a list whose elements are in this record.
+    /// The id of a hash, set, sorted set or list; 0 if its elements are in this record.
     pub fn id(&self) -> u64 {
         number(self.value(), 0)
     }

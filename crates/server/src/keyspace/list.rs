@@ -15,10 +15,9 @@ use std::ops::{ControlFlow, Range};
 
 use super::changes::{Changed, Changes};
 use super::elements::Wanted;
+use super::packed::SMALL;
 use super::{Entry, Error, Failed, Keyspace, Kind};
 
-/// Bytes of elements, with their lengths, that are kept in the key's record.
-const SMALL: usize = 512;
 /// The letter of elements.
 const ELEMENT: u8 = Kind::List.element_letter();
 /// Where the first element of a long list is placed: elements are added on both sides.
@@ -432,20 +431,16 @@ impl List<'_> {
             }
         };
         changes.fill(self.key);
-        if self.keyspace.pool.is_some() {
-            let changed = Changed {
-                kind: Kind::List,
-                id,
-                expires,
-                entry: self.entry.as_ref(),
-                count: len,
-                rest,
-            };
-            changes.put_changed(self.key, &changed);
-            return changes.touch(self.key);
-        }
-        let value = [&id.to_le_bytes()[..], &len.to_le_bytes(), &rest];
-        changes.put_record(b'a', self.key, &Entry::encode(Kind::List, expires, &value));
+        let changed = Changed {
+            kind: Kind::List,
+            id,
+            expires,
+            entry: self.entry.as_ref(),
+            count: len,
+            rest,
+        };
+        changes.put_changed(self.key, &changed);
+        changes.touch(self.key);
     }
 
     /// Does what was changed.

@@ -4,7 +4,8 @@
 //!
 //! ```text
 //! s KEY               a string: header, bytes
-//! a KEY               a hash, set, sorted set or list: header, id u64, elements u64, …
+//! a KEY               a hash, set, sorted set or list: header, id u64, elements u64, …; with the
+//!                     id 0, its elements themselves
 //! f ID FIELD          a field of a hash: its value; a member of a set: nothing
 //! m ID MEMBER         a member of a sorted set: its score
 //! z ID SCORE MEMBER   the same in order of scores: nothing
@@ -39,6 +40,7 @@ mod member;
 mod moving;
 mod now;
 mod orphans;
+mod packed;
 mod prepare;
 mod waiting;
 mod watch;

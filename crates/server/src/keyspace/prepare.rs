@@ -177,6 +177,10 @@ impl Keyspace {
         let Poll::Ready(Some((kind, id, _))) = found else {
             return None;
         };
+        if id == 0 {
+            // Its elements are in its record.
+            return None;
+        }
         let at = u16::try_from(hints.owners.len()).ok()?;
         hints.owners.push((range, place));
         Some((kind.element_letter(), id, at))
