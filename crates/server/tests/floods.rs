@@ -1,0 +1,102 @@
+//! More connections and longer pipelines than anyone should send, in a process of its own: its
+//! resident memory is looked at all the time.
+
+mod client;
+
+use std::io::{Read, Write};
+use std::net::TcpStream;
+use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::thread;
+
+use client::{Client, Folder, Running, encoded};
+use rustix::process::{Resource, getrlimit, setrlimit};
+
+const MIB: usize = 1 << 20;
+const LIMIT: usize = 192 * MIB;
+/// Files that are no connections.
+const OTHER_FILES: u64 = 400;
+
+/// One flood at a time: they share the process's memory and files.
+fn alone() -> MutexGuard<'static, ()> {
+    static ALONE: Mutex<()> = Mutex::new(());
+    ALONE.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+/// Resident bytes of the process, by INFO.
+fn used(client: &mut Client<TcpStream>) -> usize {
+    let info = client.says("INFO memory");
+    let line = info.lines().find_map(|it| it.strip_prefix("used_memory:"));
+    line.unwrap().parse().unwrap()
+}
+
+/// As many connections as this process may have both ends of, 10,000 at most.
+fn connections() -> usize {
+    let mut limit = getrlimit(Resource::Nofile);
+    let wanted = 2 * 10_000 + OTHER_FILES;
+    let most = limit.maximum.map_or(wanted, |it| it.min(wanted));
+    limit.current = Some(limit.current.map_or(most, |it| it.max(most)));
+    setrlimit(Resource::Nofile, limit).unwrap();
+    ((most - OTHER_FILES) / 2) as usize
+}
+
+#[test]
+fn ten_thousand_connections_are_served_within_the_limit() {
+    let _alone = alone();
+    let folder = Folder::new();
+    let server = Running::with(&folder, |it| it.memory = LIMIT as u64);
+    let mut client = server.client();
+    assert_eq!(client.says("SET key value"), "+OK\r\n");
+    let mut crowd = Vec::new();
+    for nth in 0..connections() {
+        let mut stream = TcpStream::connect(server.address).unwrap();
+        // Of each three, one says nothing, one has sent half of a command, one waits for an answer.
+        let sent: &[u8] = match nth % 3 {
+            0 => b"",
+            1 => b"*3\r\n$3\r\nSET\r\n$3\r\nkey\r\n$100",
+            _ => b"GET key\r\n",
+        };
+        stream.write_all(sent).unwrap();
+        crowd.push(stream);
+        if nth % 500 == 0 {
+            assert!(used(&mut client) <= LIMIT, "after {nth} connections");
+        }
+    }
+    for stream in crowd.iter_mut().skip(2).step_by(3) {
+        let mut reply = [0; 11];
+        stream.read_exact(&mut reply).unwrap();
+        assert_eq!(&reply, b"$5\r\nvalue\r\n");
+    }
+    let clients = client.says("INFO clients");
+    let connected = format!("connected_clients:{}\r\n", crowd.len() + 1);
+    assert!(clients.contains(&connected), "{clients}");
+    assert!(used(&mut client) <= LIMIT);
+    println!("{} connections, {} bytes", crowd.len(), used(&mut client));
+}
+
+#[test]
+fn a_pipeline_of_a_gibibyte_takes_no_more_than_its_share() {
+    let _alone = alone();
+    let folder = Folder::new();
+    let server = Running::with(&folder, |it| it.memory = LIMIT as u64);
+    let mut client = server.client();
+    let command = encoded(&[b"ECHO", &[b'x'; 16 << 10]]);
+    let commands = (1 << 30) / command.len();
+    let mut flood = TcpStream::connect(server.address).unwrap();
+    let mut replies = flood.try_clone().unwrap();
+    let writer = thread::spawn(move || {
+        for _ in 0..commands {
+            flood.write_all(&command).unwrap();
+        }
+        flood
+    });
+    let mut reply = vec![0; (16 << 10) + "$16384\r\n\r\n".len()];
+    for nth in 0..commands {
+        replies.read_exact(&mut reply).unwrap();
+        assert!(reply.starts_with(b"$16384\r\nx"));
+        if nth % 1_000 == 0 {
+            assert_eq!(client.says("PING"), "+PONG\r\n");
+            assert!(used(&mut client) <= LIMIT, "after {nth} commands");
+        }
+    }
+    writer.join().unwrap();
+}
