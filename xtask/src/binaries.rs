@@ -9,6 +9,7 @@ use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::sync::Mutex;
+use std::time::Instant;
 
 use serde_json::Value;
 
@@ -23,20 +24,36 @@ pub struct Binary {
     pub folder: PathBuf,
 }
 
-/// Builds all tests and runs them. Prints the output of each binary when it has ended.
+/// How many of the binaries that ran longest are named.
+const LONGEST: usize = 8;
+
+/// Builds all tests and runs them. Prints the output of each binary when it has ended, and in the
+/// end where the time went.
 pub fn build_and_run(root: &Path) -> Result<(), String> {
+    let began = Instant::now();
     let mut binaries = build(root)?;
+    let (built, count) = (began.elapsed(), binaries.len());
     // Those with the most code run longest. Begun last, one would run alone.
     let bytes = |binary: &Binary| fs::metadata(&binary.program).map_or(0, |file| file.len());
     binaries.sort_by_key(|binary| Reverse(bytes(binary)));
-    let failed = Mutex::new(Vec::new());
+    let (failed, times) = (Mutex::new(Vec::new()), Mutex::new(Vec::new()));
     // Each has as many threads as there are cores, but often its last tests leave most of them
     // idle.
     parallel::for_each(binaries, |binary| {
+        let began = Instant::now();
         if !binary.passes() {
             failed.lock().expect("no panic").push(binary.name());
         }
+        let time = (began.elapsed(), binary.name());
+        times.lock().expect("no panic").push(time);
     });
+    let ran = began.elapsed() - built;
+    println!("{count} test programs, built in {built:.1?}, ran for {ran:.1?}; the longest:");
+    let mut times = times.into_inner().expect("no panic");
+    times.sort_by_key(|it| Reverse(it.0));
+    for (time, name) in times.iter().take(LONGEST) {
+        println!("{time:8.1?} {name}");
+    }
     let failed = failed.into_inner().expect("no panic");
     match failed.is_empty() {
         true => Ok(()),
