@@ -5,6 +5,7 @@ use std::sync::{Arc, RwLock};
 
 use crate::Options;
 use crate::acl::Users;
+use crate::certificates::Certificates;
 use crate::memory::Memory;
 use crate::resp::Limits;
 use crate::slowlog::Slowlog;
@@ -19,6 +20,8 @@ pub(crate) struct Config {
     /// The default user's password, as CONFIG shows it.
     password: RwLock<Option<String>>,
     pub users: Arc<Users>,
+    /// With TLS.
+    certificates: Option<Certificates>,
     protected: AtomicBool,
     pub max_clients: AtomicUsize,
     /// Bytes of memory for all of the process.
@@ -34,12 +37,14 @@ impl Config {
     pub fn new(
         options: Options,
         users: Users,
+        certificates: Option<Certificates>,
         memory: Arc<Memory>,
         slowlog: Arc<Slowlog>,
     ) -> Config {
         Config {
             password: RwLock::new(options.password.clone()),
             users: Arc::new(users),
+            certificates,
             protected: AtomicBool::new(options.protected),
             max_clients: AtomicUsize::new(options.max_clients),
             memory,
@@ -88,7 +93,8 @@ impl Config {
         let tls_port = options.tls.iter().flat_map(|it| &it.listen).next();
         let tls_port = tls_port.map_or(0, |it| it.port());
         let slower = self.slowlog.slower_than.load(Relaxed);
-        vec![
+        let certificates = self.certificates.iter().flat_map(Certificates::shown);
+        let mut all = vec![
             (
                 "aclfile",
                 (options.acl_file.as_ref()).map_or(String::new(), |it| it.display().to_string()),
@@ -121,14 +127,31 @@ impl Config {
             ),
             ("timeout", "0".into()),
             ("tls-port", tls_port.to_string()),
-        ]
+        ];
+        all.extend(certificates);
+        all
+    }
+
+    /// Changes settings, or returns the error to reply with; some may have been changed then.
+    /// Those of certificates are changed together.
+    pub fn set_all(&self, settings: &[(String, String)]) -> Result<(), String> {
+        let names_a_file = |it: &&(String, String)| {
+            self.certificates.is_some() && Certificates::SETTINGS.contains(&&*it.0)
+        };
+        let (files, others): (Vec<_>, Vec<_>) = settings.iter().partition(names_a_file);
+        if let (Some(certificates), false) = (&self.certificates, files.is_empty()) {
+            let changed = certificates.change(&files);
+            changed.map_err(|(name, why)| failed(name, &why))?;
+        }
+        for (name, value) in others {
+            self.set(name, value)?;
+        }
+        Ok(())
     }
 
     /// Changes a setting, or returns the error to reply with.
-    pub fn set(&self, name: &str, value: &str) -> Result<(), String> {
-        let failed = |why: &str| {
-            format!("ERR CONFIG SET failed (possibly related to argument '{name}') - {why}")
-        };
+    fn set(&self, name: &str, value: &str) -> Result<(), String> {
+        let failed = |why: &str| failed(name, why);
         let number = || value.parse::<usize>();
         let bytes = || crate::options::bytes(value);
         let not_a_number = |_| failed("argument couldn't be parsed into an integer");
@@ -194,4 +217,8 @@ impl Config {
         }
         Ok(())
     }
+}
+
+fn failed(name: &str, why: &str) -> String {
+    format!("ERR CONFIG SET failed (possibly related to argument '{name}') - {why}")
 }

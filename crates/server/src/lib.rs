@@ -10,6 +10,7 @@
 mod acl;
 mod ahead;
 mod blocked;
+mod certificates;
 mod channels;
 mod client;
 mod cluster;

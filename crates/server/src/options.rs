@@ -41,6 +41,20 @@ pub enum TlsClients {
     Any,
 }
 
+impl TlsClients {
+    pub(crate) const ALL: [TlsClients; 3] =
+        [TlsClients::All, TlsClients::Optional, TlsClients::Any];
+
+    /// What Redis calls it.
+    pub(crate) fn name(self) -> &'static str {
+        match self {
+            TlsClients::All => "yes",
+            TlsClients::Optional => "optional",
+            TlsClients::Any => "no",
+        }
+    }
+}
+
 /// How TLS is served; that needs the feature `tls`.
 #[derive(Clone, Debug)]
 pub struct TlsOptions {

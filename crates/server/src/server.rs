@@ -15,6 +15,7 @@ use tokio::task::LocalSet;
 use tracing::warn;
 
 use crate::acl::Users;
+use crate::certificates::Certificates;
 use crate::cluster::{self, About, ClusterOptions, Node, PoolKeys, either};
 use crate::config::Config;
 use crate::connection;
@@ -136,8 +137,10 @@ impl Server {
         for address in &mut options.listen {
             listeners.push((listen(address)?, None));
         }
+        let mut certificates = None;
         if let Some(tls) = &mut options.tls {
             let acceptor = Acceptor::new(tls).map_err(Error::Tls)?;
+            certificates = Some(Certificates::new(acceptor.clone(), tls.clone()));
             for address in &mut tls.listen {
                 listeners.push((listen(address)?, Some(acceptor.clone())));
             }
@@ -173,7 +176,7 @@ impl Server {
         let addresses = options.listen.clone();
         let tls = options.tls.as_ref();
         let tls_addresses = tls.map_or(Vec::new(), |it| it.listen.clone());
-        let config = Config::new(options, users, memory, Arc::clone(&slowlog));
+        let config = Config::new(options, users, certificates, memory, Arc::clone(&slowlog));
         Ok(Server {
             shared: Arc::new(Shared::new(keyspace, config, slowlog, report)),
             listeners,

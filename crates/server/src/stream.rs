@@ -25,6 +25,12 @@ impl Acceptor {
     pub fn new(_: &crate::TlsOptions) -> Result<Acceptor, String> {
         Err("--tls-port: this build has no TLS; build it with the feature `tls`".into())
     }
+
+    /// # Errors
+    /// Always.
+    pub fn read(&self, options: &crate::TlsOptions) -> Result<(), String> {
+        Acceptor::new(options).map(|_| ())
+    }
 }
 
 /// A socket, or TLS over it.

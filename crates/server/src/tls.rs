@@ -4,7 +4,7 @@ use std::future::poll_fn;
 use std::io;
 use std::path::Path;
 use std::pin::pin;
-use std::sync::Arc;
+use std::sync::{Arc, PoisonError, RwLock};
 use std::task::Poll;
 use std::time::Duration;
 
@@ -33,7 +33,7 @@ pub(crate) type Secured = TlsStream<TcpStream>;
 
 /// Begins TLS with clients.
 #[derive(Clone)]
-pub(crate) struct Acceptor(TlsAcceptor);
+pub(crate) struct Acceptor(Arc<RwLock<Arc<ServerConfig>>>);
 
 impl Acceptor {
     /// Reads the certificates and the key.
@@ -41,6 +41,21 @@ impl Acceptor {
     /// # Errors
     /// What is wrong with which option, in one line.
     pub fn new(options: &TlsOptions) -> Result<Acceptor, String> {
+        let config = Acceptor::config(options)?;
+        Ok(Acceptor(Arc::new(RwLock::new(config))))
+    }
+
+    /// Reads others, for clients that come.
+    ///
+    /// # Errors
+    /// The same; then nothing changes.
+    pub fn read(&self, options: &TlsOptions) -> Result<(), String> {
+        let config = Acceptor::config(options)?;
+        *self.0.write().unwrap_or_else(PoisonError::into_inner) = config;
+        Ok(())
+    }
+
+    fn config(options: &TlsOptions) -> Result<Arc<ServerConfig>, String> {
         let (cert, key) = (&options.cert_file, &options.key_file);
         let chain = certificates("--tls-cert-file", cert)?;
         let key_of = PrivateKeyDer::from_pem_file(key)
@@ -81,7 +96,7 @@ impl Acceptor {
         let config = config
             .with_single_cert(chain, key_of)
             .map_err(|error| said("--tls-key-file", key, &error))?;
-        Ok(Acceptor(TlsAcceptor::from(Arc::new(config))))
+        Ok(Arc::new(config))
     }
 
     /// Begins TLS with a client.
@@ -92,7 +107,8 @@ impl Acceptor {
         let limit = |connection: &mut ServerConnection| {
             connection.set_buffer_limit(Some(OUTGOING));
         };
-        let accepting = self.0.accept_with(socket, limit);
+        let config = Arc::clone(&self.0.read().unwrap_or_else(PoisonError::into_inner));
+        let accepting = TlsAcceptor::from(config).accept_with(socket, limit);
         let mut accepting = pin!(tokio::time::timeout(PATIENCE, accepting));
         let mut ended = pin!(client.woken.notified());
         let secured = poll_fn(|context| {

@@ -74,6 +74,13 @@ fn connect(
     Client::new(StreamOwned::new(connection, socket))
 }
 
+/// Whether a client with this certificate is served.
+fn served(server: &Running, certificate: Option<&str>) -> bool {
+    let mut client = connect(server, certificate, &BOTH);
+    client.try_send(b"PING\r\n");
+    client.next(b"+PONG\r\n".len()) == b"+PONG\r\n"
+}
+
 #[test]
 fn clients_are_served_by_both_versions() {
     let folder = Folder::new();
@@ -93,7 +100,7 @@ fn clients_are_served_by_both_versions() {
     let mut plain = Client::new(TcpStream::connect(server.tls[0]).unwrap());
     plain.send(b"PING\r\n");
     assert!(!plain.rest().starts_with(b"+PONG"));
-    assert_eq!(connect(&server, None, &BOTH).says("PING"), "+PONG\r\n");
+    assert!(served(&server, None));
     // One that says nothing does not keep the server from stopping.
     let _silent = TcpStream::connect(server.tls[0]).unwrap();
     server.stop();
@@ -139,11 +146,6 @@ fn much_data_goes_both_ways() {
 #[test]
 fn clients_show_certificates_if_they_have_to() {
     let folder = Folder::new();
-    let served = |server: &Running, certificate| {
-        let mut client = connect(server, certificate, &BOTH);
-        client.try_send(b"PING\r\n");
-        client.next(b"+PONG\r\n".len()) == b"+PONG\r\n"
-    };
     let certificates = [Some("client"), None, Some("stranger")];
     let server = running(&folder, TlsClients::All);
     assert_eq!(
@@ -185,4 +187,62 @@ fn bad_files_are_named() {
     assert!(why.starts_with("--tls-key-file "), "{why}");
     let why = open(&|it| it.ca_cert_file = None);
     assert!(why.contains("--tls-ca-cert-file"), "{why}");
+}
+
+/// A renewed certificate is read without a restart; one that does not fit its key is refused.
+#[test]
+fn certificates_are_read_again() {
+    let folder = Folder::new();
+    let copy = |name: &str| folder.0.join(name);
+    for name in ["server.pem", "server.key"] {
+        std::fs::copy(file(name), copy(name)).unwrap();
+    }
+    let server = Running::with(&folder, |options| {
+        with_tls(options, TlsClients::Any);
+        let tls = options.tls.as_mut().unwrap();
+        (tls.cert_file, tls.key_file) = (copy("server.pem"), copy("server.key"));
+    });
+    let mut client = connect(&server, None, &BOTH);
+    assert_eq!(client.says("PING"), "+PONG\r\n");
+    let set = |client: &mut Client<Secured>, settings: &[(&str, &Path)]| {
+        let mut words: Vec<&[u8]> = vec![b"CONFIG", b"SET"];
+        for (name, path) in settings {
+            words.extend([name.as_bytes(), path.as_os_str().as_encoded_bytes()]);
+        }
+        String::from_utf8(client.command(&words)).unwrap()
+    };
+    // A certificate without its key.
+    let said = set(&mut client, &[("tls-cert-file", &file("stranger.pem"))]);
+    assert!(said.starts_with("-ERR CONFIG SET failed"), "{said}");
+    assert!(said.contains("'tls-cert-file'"), "{said}");
+    let shown = client.says("CONFIG GET tls-cert-file");
+    assert!(shown.contains("server.pem"), "{shown}");
+    assert!(served(&server, None));
+    // Files of the same names have something else now, of an authority that clients don't know.
+    std::fs::copy(file("stranger.pem"), copy("server.pem")).unwrap();
+    std::fs::copy(file("stranger.key"), copy("server.key")).unwrap();
+    let both = [
+        ("tls-cert-file", &*copy("server.pem")),
+        ("tls-key-file", &*copy("server.key")),
+    ];
+    assert_eq!(set(&mut client, &both), "+OK\r\n");
+    assert!(!served(&server, None));
+    // Who was there goes on, and brings the first one back.
+    let both = [
+        ("tls-cert-file", &*file("server.pem")),
+        ("tls-key-file", &*file("server.key")),
+    ];
+    assert_eq!(set(&mut client, &both), "+OK\r\n");
+    assert!(served(&server, None));
+    // From now on clients need a certificate.
+    assert_eq!(
+        client.says("CONFIG SET tls-auth-clients maybe"),
+        "-ERR CONFIG SET failed (possibly related to argument 'tls-auth-clients') - argument must \
+         be 'yes', 'no' or 'optional'\r\n"
+    );
+    let said = set(&mut client, &[("tls-ca-cert-file", &file("authority.pem"))]);
+    assert_eq!(said, "+OK\r\n");
+    assert_eq!(client.says("CONFIG SET tls-auth-clients yes"), "+OK\r\n");
+    assert!(!served(&server, None));
+    assert!(served(&server, Some("client")));
 }

@@ -69,16 +69,15 @@ pub(super) fn config(call: &mut Call) -> Done {
             }
         }
         (b"set", 4..) if call.args.len().is_multiple_of(2) => {
-            for at in (2..call.args.len()).step_by(2) {
-                let name = String::from_utf8_lossy(call.arg(at)).to_lowercase();
-                let value = String::from_utf8_lossy(call.arg(at + 1)).into_owned();
-                call.shared
-                    .config
-                    .set(&name, &value)
-                    .map_err(Failure::said)?;
-                if name == "maxmemory" {
-                    call.shared.share_memory()?;
-                }
+            let text = |at: usize| String::from_utf8_lossy(call.arg(at)).into_owned();
+            let names = (2..call.args.len()).step_by(2);
+            let settings: Vec<_> = names
+                .map(|at| (text(at).to_lowercase(), text(at + 1)))
+                .collect();
+            let set = call.shared.config.set_all(&settings);
+            set.map_err(Failure::said)?;
+            if settings.iter().any(|it| it.0 == "maxmemory") {
+                call.shared.share_memory()?;
             }
             call.out.ok();
         }
