@@ -10,7 +10,7 @@ use std::sync::Arc;
 use timberline_bench::workload::{KeySpace, Rng, load_order};
 use timberline_placement::{AllFast, NewNode, Placement};
 use timberline_remote::fabric::InProcess;
-use timberline_remote::{Layout, Options, RemoteTree, load};
+use timberline_remote::{Layout, LeafAdmission, Options, RemoteTree, load};
 use timberline_tier::{Arenas, ArenasConfig, Native, TierId};
 use timberline_tree::{Art, BTree, Bytes, Masstree, Representation, Word};
 
@@ -130,7 +130,7 @@ async fn run_remote(operation: &str, n: u64) -> timberline_remote::Result<Option
     load(pool.clone(), Layout::default(), records).await?;
     let options = Options {
         cache_bytes: 64 << 20,
-        leaf_admission: 1.0,
+        leaf_admission: LeafAdmission::Chance(1.0),
         copies: 0.0,
         ..Options::default()
     };

@@ -38,6 +38,7 @@ mod tree;
 
 pub use address::{Address, ComputeId, ServerId};
 pub use balance::Balancing;
+pub use cache::LeafAdmission;
 pub use error::{Error, Result};
 pub use member::{Etcd, Member};
 pub use tree::{Check, Direct, Turns};

@@ -6,7 +6,7 @@ use std::sync::Arc;
 
 use timberline_io::wait_for;
 use timberline_remote::fabric::{Counts, InProcess};
-use timberline_remote::{Layout, NODE_BYTES, Options, RemoteTree, Result, load};
+use timberline_remote::{Layout, LeafAdmission, NODE_BYTES, Options, RemoteTree, Result, load};
 
 async fn loaded(
     records: impl IntoIterator<Item = (u64, u64)>,
@@ -59,7 +59,8 @@ fn scans_find_all_that_is_there() -> Result<()> {
         let records: Vec<_> = (0..3_000).map(|number| (key(number), number)).collect();
         let options = Options {
             cache_bytes: 200 << 10,
-            leaf_admission: [0.0, 0.1][seed as usize % 2],
+            leaf_admission: [LeafAdmission::Chance(0.0), LeafAdmission::Chance(0.1)]
+                [seed as usize % 2],
             copies: [0.0, 0.3][seed as usize / 2],
             seed,
             ..Options::default()
@@ -107,7 +108,7 @@ fn what_a_scan_does_not_need_is_not_read() -> Result<()> {
     let records = (0..10_000).map(|number| (number << 40, number));
     let options = Options {
         cache_bytes: 200 << 10,
-        leaf_admission: 0.0,
+        leaf_admission: LeafAdmission::Chance(0.0),
         copies: 0.0,
         ..Options::default()
     };
@@ -142,7 +143,7 @@ fn what_did_not_change_is_not_written() -> Result<()> {
     let records = (0..1_000).map(|number| (number, number));
     let options = Options {
         cache_bytes: 200 << 10,
-        leaf_admission: 1.0,
+        leaf_admission: LeafAdmission::Chance(1.0),
         copies: 0.0,
         ..Options::default()
     };

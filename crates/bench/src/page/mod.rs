@@ -24,7 +24,7 @@ const COLOURS: [(&str, &str, &[&str]); 6] = [
     ),
     ("#8a4fbf", "#c39bee", &["smart-like", "dex-eager", "tiered"]),
     ("#8b97a0", "#77848c", &["baseline", "dram"]),
-    ("#b03a5b", "#e57f9c", &["dex-offload"]),
+    ("#b03a5b", "#e57f9c", &["dex-offload", "dex-adaptive"]),
 ];
 
 /// The style sheet of all pages. The table of placements provides each placement's style.

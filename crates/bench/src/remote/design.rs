@@ -1,7 +1,7 @@
 //! Designs that are compared, as settings of the same code.
 
 use serde::{Deserialize, Serialize};
-use timberline_remote::{Check, Direct, Options, Turns};
+use timberline_remote::{Check, Direct, LeafAdmission, Options, Turns};
 
 /// A way to keep an index in remote memory.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize, Deserialize)]
@@ -11,11 +11,14 @@ pub enum Design {
     Dex,
     /// With every leaf admitted.
     DexEager,
-    /// As published, and copies of hot records in half of the cache.
+    /// With leaves admitted that were fetched lately, too, and no copies.
+    DexAdaptive,
+    /// The default: leaves admitted that were fetched lately, too, and copies of hot records in
+    /// half of the cache.
     Copies,
     /// As published, with offloading.
     DexOffload,
-    /// Copies of hot records, with offloading.
+    /// The default, with offloading.
     CopiesOffload,
     /// With partitions, inner nodes cached and leaves not, as Sherman does (Wang et al.: "Sherman",
     /// SIGMOD 2022).
@@ -39,12 +42,13 @@ pub enum Design {
 
 impl Design {
     /// All of them.
-    pub const ALL: [Design; 12] = [
+    pub const ALL: [Design; 13] = [
         Design::Copies,
         Design::CopiesOffload,
         Design::Dex,
         Design::DexOffload,
         Design::DexEager,
+        Design::DexAdaptive,
         Design::PShermanLike,
         Design::PSmartLike,
         Design::ShermanLike,
@@ -59,6 +63,7 @@ impl Design {
         match self {
             Design::Dex => "dex",
             Design::DexEager => "dex-eager",
+            Design::DexAdaptive => "dex-adaptive",
             Design::DexOffload => "dex-offload",
             Design::Copies => "copies",
             Design::CopiesOffload => "copies-offload",
@@ -88,6 +93,7 @@ impl Design {
             Design::Partitioned => (Check::Owner, Turns::Alone, false),
             Design::Dex
             | Design::DexEager
+            | Design::DexAdaptive
             | Design::Copies
             | Design::DexOffload
             | Design::CopiesOffload
@@ -102,8 +108,9 @@ impl Design {
 
     pub(super) fn options(self) -> Options {
         let leaf_admission = match self {
-            Design::DexEager => 1.0,
-            Design::PShermanLike => 0.0,
+            Design::Dex | Design::DexOffload => LeafAdmission::Chance(0.1),
+            Design::DexEager => LeafAdmission::Chance(1.0),
+            Design::PShermanLike => LeafAdmission::Chance(0.0),
             _ => Options::default().leaf_admission,
         };
         let copies = match self {

@@ -60,8 +60,8 @@ pub(super) enum Leaf<'a> {
 /// Whether a leaf that is fetched has to stay in the cache.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) enum Admission {
-    /// By chance.
-    Draw,
+    /// As the options say.
+    ByOptions,
     /// For certain.
     Always,
     /// It does not, and may be of keys that this server is giving away.
@@ -145,7 +145,7 @@ impl RemoteTree {
             self.check_owned(key)?;
         }
         let is_leaf = missing.height == 0;
-        let stays = !is_leaf || self.admits(admission);
+        let stays = !is_leaf || self.admits(missing.address, admission);
         let wanted = wanted.filter(|_| !stays);
         let Read { page, entries } = self.read_missing(&missing, wanted).await?;
         trim(&page, missing.upper);
@@ -216,13 +216,10 @@ impl RemoteTree {
         }
     }
 
-    fn admits(&self, admission: Admission) -> bool {
-        const ONE: usize = 1 << 20;
+    fn admits(&self, leaf: Address, admission: Admission) -> bool {
         match admission {
             Admission::Always => true,
-            Admission::Draw => {
-                self.cache.draw(ONE) < (self.options.leaf_admission * ONE as f64) as usize
-            }
+            Admission::ByOptions => self.cache.admits(leaf, self.options.leaf_admission),
             Admission::Never => false,
         }
     }

@@ -153,7 +153,7 @@ impl RemoteTree {
                 self.make_way(kept).await?;
                 return Ok(value);
             }
-            match self.fetch(key, missing, Admission::Draw).await? {
+            match self.fetch(key, missing, Admission::ByOptions).await? {
                 Fetched::Again => {}
                 Fetched::Seen(page) => return Ok(self.value_in(&page.lock(), key)),
                 Fetched::Loose(leaf) => {
@@ -220,7 +220,7 @@ impl RemoteTree {
     }
 
     async fn change(&self, key: u64, write: Write) -> Result<Option<u64>> {
-        let mut admission = Admission::Draw;
+        let mut admission = Admission::ByOptions;
         loop {
             let missing = match self.write_cached(key, write) {
                 Ok(Attempt::Done(before)) => {
@@ -427,7 +427,7 @@ impl RemoteTree {
         let Some(InTheWay(key)) = copy else {
             return Ok(());
         };
-        match self.settle(key, Admission::Draw).await {
+        match self.settle(key, Admission::ByOptions).await {
             // Giving its key away writes it, too. The caller's own operation is done.
             Err(Error::NotOwned(_)) => Ok(()),
             result => result,

@@ -50,7 +50,7 @@ pub use scan::Scan;
 
 use crate::address::{Address, ServerId};
 use crate::balance::{Balancing, Demand};
-use crate::cache::{Cache, Flights};
+use crate::cache::{Cache, Flights, LeafAdmission};
 use crate::child::Child;
 use crate::error::{Error, Result};
 use crate::fabric::{Connection, Counts, Fabric};
@@ -85,8 +85,8 @@ pub struct Options {
     pub partition: RangeInclusive<u64>,
     /// The part of the cache that is for copies of records, at least 0 and less than 1.
     pub copies: f64,
-    /// The chance that a leaf which was fetched stays in the cache, 0 to 1.
-    pub leaf_admission: f64,
+    /// Which leaves that were fetched stay in the cache.
+    pub leaf_admission: LeafAdmission,
     /// Whether memory servers may do the rest of a lookup, or of finding a record to update, when a
     /// node is not in the cache: they do if that takes less time than reading the nodes.
     pub offloading: bool,
@@ -108,14 +108,14 @@ pub struct Options {
 }
 
 impl Default for Options {
-    /// 64 MiB, half of it for copies, all keys, no offloading, no balancing, and the published
-    /// chance of 0.1 (Lu et al.: "DEX", VLDB 2024).
+    /// 64 MiB, half of it for copies, all keys, no offloading, no balancing, and leaves that stay
+    /// if they were fetched lately, too.
     fn default() -> Options {
         Options {
             cache_bytes: 64 << 20,
             partition: 0..=u64::MAX,
             copies: 0.5,
-            leaf_admission: 0.1,
+            leaf_admission: LeafAdmission::Adaptive,
             offloading: false,
             write_through: false,
             balancing: None,
@@ -276,7 +276,8 @@ impl RemoteTree {
     /// # Errors
     /// A memory server does not answer. What was not written is still in the cache.
     pub async fn flush(&self) -> Result<()> {
-        self.settle_all(&(0..=u64::MAX), Admission::Draw).await?;
+        self.settle_all(&(0..=u64::MAX), Admission::ByOptions)
+            .await?;
         self.write_all(|_| true).await
     }
 

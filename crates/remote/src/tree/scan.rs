@@ -86,7 +86,10 @@ impl RemoteTree {
             return Ok(LeafRecords::of(&leaf.lock(), keys));
         }
         loop {
-            match self.leaf_for(key, Admission::Draw, Some(wanted)).await? {
+            match self
+                .leaf_for(key, Admission::ByOptions, Some(wanted))
+                .await?
+            {
                 Leaf::Cached(leaf) => {
                     if let Ok(records) = leaf.view.get(|body| LeafRecords::of(body, keys)) {
                         return Ok(records);

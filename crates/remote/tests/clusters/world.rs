@@ -9,7 +9,9 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use timberline_remote::fabric::{Network, Simulation, Tasks};
-use timberline_remote::{Balancing, Error, LOAD_FILL, Layout, Member, Options, Result, load};
+use timberline_remote::{
+    Balancing, Error, LOAD_FILL, Layout, LeafAdmission, Member, Options, Result, load,
+};
 
 use super::requests::{Key, Known, work};
 
@@ -145,7 +147,11 @@ impl World<'_> {
                 gain: 0.02,
                 sampled: 1,
             }),
-            leaf_admission: [0.1, 1.0, 0.5][self.seed as usize % 3],
+            leaf_admission: [
+                LeafAdmission::Chance(0.1),
+                LeafAdmission::Chance(1.0),
+                LeafAdmission::Adaptive,
+            ][self.seed as usize % 3],
             seed: self.draws.u64(..),
             ..Options::default()
         };

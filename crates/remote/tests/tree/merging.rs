@@ -11,8 +11,10 @@ use std::time::Duration;
 use timberline_io::wait_for;
 use timberline_remote::fabric::{Call, Completer, Completion, Fabric, Operation, Reply};
 use timberline_remote::fabric::{Connection, InProcess, Network, Simulation, Tasks};
-use timberline_remote::{ComputeId, Layout, Member, NODE_BYTES, Options, RemoteTree, Result};
-use timberline_remote::{ServerId, load};
+use timberline_remote::{
+    ComputeId, Layout, LeafAdmission, Member, NODE_BYTES, Options, RemoteTree,
+};
+use timberline_remote::{Result, ServerId, load};
 
 /// Nodes of all memory servers that somebody has.
 async fn nodes(pool: &InProcess) -> Result<usize> {
@@ -141,7 +143,11 @@ fn what_is_merged_is_found() {
         let options = Options {
             cache_bytes: [110 << 10, 160 << 10][seed as usize % 2],
             copies: [0.0, 0.2][seed as usize / 2 % 2],
-            leaf_admission: [0.1, 1.0, 0.5][seed as usize % 3],
+            leaf_admission: [
+                LeafAdmission::Chance(0.1),
+                LeafAdmission::Chance(1.0),
+                LeafAdmission::Adaptive,
+            ][seed as usize % 3],
             offloading: seed % 5 < 3,
             write_through: seed % 7 == 0,
             seed,
@@ -344,7 +350,7 @@ fn an_answer_from_before_a_merge_is_too_old() -> Result<()> {
         let options = Options {
             cache_bytes: 100 << 10,
             copies: 0.0,
-            leaf_admission: 1.0,
+            leaf_admission: LeafAdmission::Chance(1.0),
             offloading: true,
             ..Options::default()
         };

@@ -10,7 +10,7 @@ use std::time::Duration;
 use timberline_remote::fabric::{Network, Simulation, Tasks};
 use timberline_remote::pool::Origin;
 use timberline_remote::records::Records;
-use timberline_remote::{ComputeId, Error, Layout, Options, load_if_empty};
+use timberline_remote::{ComputeId, Error, Layout, LeafAdmission, Options, load_if_empty};
 
 const LEASE: Duration = Duration::from_micros(400);
 /// Keys, several of which share a place.
@@ -159,7 +159,8 @@ impl World<'_> {
     fn join(&mut self) {
         let options = Options {
             cache_bytes: [190 << 10, 800 << 10][self.seed as usize % 2],
-            leaf_admission: [0.1, 1.0][self.seed as usize / 2 % 2],
+            leaf_admission: [LeafAdmission::Chance(0.1), LeafAdmission::Chance(1.0)]
+                [self.seed as usize / 2 % 2],
             seed: self.draws.u64(..),
             ..Options::default()
         };

@@ -5,7 +5,7 @@ use std::cell::{Cell, RefCell};
 use std::collections::BTreeMap;
 
 use timberline_remote::fabric::{Network, Simulation, Tasks};
-use timberline_remote::{Layout, Options, RemoteTree, load};
+use timberline_remote::{Layout, LeafAdmission, Options, RemoteTree, load};
 
 const SERVERS: u64 = 3;
 const TASKS: u64 = 3;
@@ -47,7 +47,11 @@ fn what_is_merged_above_is_found() {
                 cache_bytes: [100 << 10, 400 << 10][seed as usize % 2],
                 partition: server * each..=last,
                 copies: [0.0, 0.2][seed as usize / 2 % 2],
-                leaf_admission: [0.1, 1.0, 0.5][seed as usize / 3 % 3],
+                leaf_admission: [
+                    LeafAdmission::Chance(0.1),
+                    LeafAdmission::Chance(1.0),
+                    LeafAdmission::Adaptive,
+                ][seed as usize / 3 % 3],
                 offloading: seed % 5 < 3,
                 seed,
                 ..Options::default()

@@ -4,7 +4,7 @@ use std::cell::{RefCell, RefMut};
 use std::collections::{BTreeMap, VecDeque};
 
 use timberline_remote::fabric::{Network, Simulation, Tasks};
-use timberline_remote::{Error, Layout, Options, RemoteTree, load};
+use timberline_remote::{Error, Layout, LeafAdmission, Options, RemoteTree, load};
 
 const QUARTER: u64 = 1 << 62;
 
@@ -55,7 +55,11 @@ fn clusters_lose_nothing() {
                 cache_bytes: ((84 << 10) as f64 / (1.0 - copies)) as usize,
                 copies,
                 offloading,
-                leaf_admission: [0.1, 1.0, 0.5][seed as usize % 3],
+                leaf_admission: [
+                    LeafAdmission::Chance(0.1),
+                    LeafAdmission::Chance(1.0),
+                    LeafAdmission::Adaptive,
+                ][seed as usize % 3],
                 ..options(id, seed)
             };
             let tree = RemoteTree::open(simulation.client(), options);
@@ -160,7 +164,7 @@ fn what_memory_servers_find_is_the_latest() {
             partition: 0..=u64::MAX,
             offloading: true,
             copies: 0.0,
-            leaf_admission: 1.0,
+            leaf_admission: LeafAdmission::Chance(1.0),
             seed,
             ..Options::default()
         };

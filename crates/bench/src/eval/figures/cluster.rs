@@ -69,9 +69,14 @@ pub fn steps(scale: &Scale) -> Vec<Run> {
     runs
 }
 
-/// Every leaf admitted, or one in ten.
+/// Every leaf admitted, one in ten, or those that were fetched lately, too.
 pub fn admission(scale: &Scale) -> Vec<Run> {
-    let designs = [Design::DexEager, Design::Dex, Design::Copies];
+    let designs = [
+        Design::DexEager,
+        Design::Dex,
+        Design::DexAdaptive,
+        Design::Copies,
+    ];
     let all = [(0.02, "64 MB"), (0.08, "256 MB")];
     let caches = scale.pick(&all, &all[1..]).iter();
     let of = |&(cache, name): &(f64, &str)| {

@@ -115,9 +115,9 @@ pub struct RemoteArgs {
         value_name = "N"
     )]
     requests: u64,
-    /// Designs to compare: copies, copies-offload, dex, dex-offload, dex-eager, p-sherman-like,
-    /// p-smart-like, partitioned; without partitions sherman-like, sherman-versions, smart-like,
-    /// baseline [default: all; with --servers those with partitions]
+    /// Designs to compare: copies, copies-offload, dex, dex-offload, dex-eager, dex-adaptive,
+    /// p-sherman-like, p-smart-like, partitioned; without partitions sherman-like,
+    /// sherman-versions, smart-like, baseline [default: all; with --servers those with partitions]
     #[arg(
         long,
         value_delimiter = ',',
