@@ -66,12 +66,12 @@ impl FasterTier {
             .bytes_of_leaf(tree.node_bytes(), fill.used, leaves)
     }
 
-    /// A round of compaction. Returns whether it goes on.
+    /// A round of compaction. Returns whether it goes on, or waits for a search for broken paths.
     pub fn compact(&mut self, tree: &dyn Placed, now: Duration) -> bool {
         // Nodes below a broken path would keep their chunks.
         let is_worth_it = self.stranded && !self.search.is_active();
         self.compaction.step(tree, is_worth_it, now);
-        self.compaction.is_active()
+        self.compaction.is_active() || self.search.is_active()
     }
 
     /// Exchanges leaves of this tier, which is not the fast one, with promotion candidates from
@@ -178,14 +178,15 @@ impl FasterTier {
         });
     }
 
-    /// Demotes victims that are not stale, and reclaims their memory.
-    pub fn demote_all(&mut self, tree: &dyn Placed, cold: &[Victim]) {
+    /// Demotes victims that are not stale, and reclaims their memory. Returns how many it demoted.
+    pub fn demote_all(&mut self, tree: &dyn Placed, cold: &[Victim]) -> usize {
         let mut demoted = Vec::new();
         for victim in cold {
             demoted.extend(self.demote(tree, victim));
         }
-        if demoted.is_empty() {
-            return;
+        let count = demoted.len();
+        if count == 0 {
+            return 0;
         }
         if self.policy.scale.records {
             let mut parents: Vec<NodeKey> = demoted
@@ -199,6 +200,7 @@ impl FasterTier {
             }
         }
         tree.reclaim();
+        count
     }
 
     /// Demotes a leaf. Returns its name if it is slower now.

@@ -78,6 +78,8 @@ impl Mover {
         all
     }
 
+    /// Exchanges leaves and pages at all boundaries. Returns how many leaves change places at the
+    /// fast tier.
     fn exchange(&mut self, tree: &dyn Placed, now: Duration) -> usize {
         let policy = self.policy.clone();
         let mut candidates = self.candidates();
@@ -138,7 +140,7 @@ impl Mover {
         for faster in &mut self.lower {
             rest = faster.exchange(tree, rest);
         }
-        let (promoted, failed) =
+        let (exchanged, failed) =
             self.move_both_ways(tree, &plan, &candidates, free.max(0) as usize);
         self.fast.stranded = policy.scale.records && failed > 0;
         // There are candidates but no fast leaf to demote: cold inner nodes fill fast memory.
@@ -168,7 +170,7 @@ impl Mover {
         let room = room.max(0) as usize * slot_bytes / tree.node_bytes();
         let leaves = policy.scale.leaves_in(room);
         policy.boundaries[0].allowance.renew(leaves as i64);
-        promoted
+        exchanged
     }
 
     /// The pages of the record cache, with their heat.
@@ -190,8 +192,9 @@ impl Mover {
         }
     }
 
-    /// Demotes the plan's victims and promotes its candidates. Returns how many leaves were
-    /// promoted, and how many promotions found fast memory full.
+    /// Demotes the plan's victims and promotes its candidates. Returns how many leaves were promoted
+    /// or demoted, whichever is more, and how many promotions found fast memory full. (Where those
+    /// find no room, the victims tell as well as they would that the hot set moves.)
     fn move_both_ways(
         &mut self,
         tree: &dyn Placed,
@@ -202,11 +205,11 @@ impl Mover {
         Self::give_back(tree, plan.pages);
         let mut hot = candidates[..plan.promote].iter();
         let mut victims = self.fast.victims.victims(tree, plan).into_iter();
-        let (mut promoted, mut failed) = (0, 0);
+        let (mut promoted, mut demoted, mut failed) = (0, 0, 0);
         // Batches alternate: demotions make room for promotions.
         loop {
             let cold: Vec<Victim> = victims.by_ref().take(BATCH).collect();
-            self.fast.demote_all(tree, &cold);
+            demoted += self.fast.demote_all(tree, &cold);
             let mut full = self.is_short(tree);
             let (mut batch, mut refused) = (0, 0);
             while !full && batch < BATCH.max(free) && refused < self.policy.scale.patience {
@@ -230,7 +233,7 @@ impl Mover {
             failed += refused;
             full |= refused == self.policy.scale.patience;
             if cold.is_empty() && (full || batch == 0) {
-                return (promoted, failed);
+                return (promoted.max(demoted), failed);
             }
         }
     }
@@ -292,10 +295,10 @@ impl Worker for Mover {
 
     fn step(&mut self, tree: &dyn Placed, now: Duration) -> Next {
         self.restore_boundaries(tree);
-        let promoted = self.exchange(tree, now);
-        let mut compacts = false;
+        let exchanged = self.exchange(tree, now);
+        let mut tidies = false;
         for tier in std::iter::once(&mut self.fast).chain(&mut self.lower) {
-            compacts |= tier.compact(tree, now);
+            tidies |= tier.compact(tree, now);
         }
         let policy = self.policy.clone();
         let taken = |counter: fn(&Seen) -> &AtomicU64| -> u64 {
@@ -320,7 +323,7 @@ impl Worker for Mover {
             self.cool();
             self.uncooled = 0;
         }
-        for _ in 0..self.pace.observe(samples, slow, promoted, fast) {
+        for _ in 0..self.pace.observe(samples, slow, exchanged, fast) {
             self.cool();
         }
         let interval = match all_fast_with_room(tree) {
@@ -328,8 +331,9 @@ impl Worker for Mover {
             false => self.pace.interval(),
         };
         policy.interval.store(interval, Relaxed);
-        // Chunks that compaction empties are of no use until they are empty.
-        Next::After(match compacts {
+        // Chunks that compaction empties are of no use until they are empty, and it waits for the
+        // search for broken paths.
+        Next::After(match tidies {
             true => BRISK,
             false => self.pace.round(),
         })
