@@ -11,6 +11,7 @@ use std::time::Duration;
 
 use timberline_tier::TierId;
 
+use super::chance::Chance;
 use super::clock::ClockSweep;
 use super::compaction::Compaction;
 use super::exchange::{Margin, Pages, Plan};
@@ -25,6 +26,8 @@ pub struct FasterTier {
     policy: Arc<Timberline>,
     tier: TierId,
     pub victims: Box<dyn VictimSelection>,
+    /// How many samples leaves of slower tiers have by chance; known at the fast tier only.
+    pub chance: Chance,
     /// Memory of the tier is free, but in slots of other sizes.
     pub stranded: bool,
     compaction: Compaction,
@@ -51,6 +54,7 @@ impl FasterTier {
             policy,
             tier,
             victims,
+            chance: Chance::default(),
             stranded: false,
             compaction: Compaction::of(tier),
             search: Search::default(),
@@ -64,6 +68,18 @@ impl FasterTier {
         self.policy
             .scale
             .bytes_of_leaf(tree.node_bytes(), fill.used, leaves)
+    }
+
+    /// A leaf was promoted to the tier.
+    pub fn promoted(&mut self, leaf: &KeyBytes, heat: u16) {
+        self.victims.promoted(leaf, heat);
+        self.chance.promoted(heat);
+    }
+
+    /// All heat was halved.
+    pub fn cooled(&mut self) {
+        self.victims.cooled();
+        self.chance.cooled();
     }
 
     /// A round of compaction. Returns whether it goes on, or waits for a search for broken paths.
@@ -142,7 +158,7 @@ impl FasterTier {
                     continue;
                 };
                 match tree.promote_to(&NodeKey::leaf(fence.clone()), self.tier) {
-                    Move::Moved(_) => self.victims.promoted(fence, candidate.heat),
+                    Move::Moved(_) => self.promoted(fence, candidate.heat),
                     Move::Full => failed += 1,
                     Move::AlreadyThere | Move::Stale | Move::Blocked => {}
                 }
@@ -216,6 +232,7 @@ impl FasterTier {
         match outcome {
             Move::Moved(_) => {
                 self.victims.demoted(victim);
+                self.chance.demoted(victim.heat);
                 name
             }
             Move::Full | Move::Blocked => None,

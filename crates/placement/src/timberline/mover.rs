@@ -14,7 +14,7 @@ use timberline_tier::TierId;
 
 use super::copies::Copies;
 use super::estimates::Estimates;
-use super::exchange::{Pages, Plan};
+use super::exchange::{Margin, Pages, Plan};
 use super::faster::{FasterTier, Rest};
 use super::pace::{BRISK, Pace};
 use super::victims::Victim;
@@ -98,9 +98,9 @@ impl Mover {
         }
 
         let pages = self.pages(tree);
+        let margin = self.margin(tree);
         let histogram = self.fast.victims.histogram(tree);
         let fast_leaves = histogram.total();
-        let margin = policy.scale.margin;
         let among_coldest = margin.worth_it(histogram.nth_coldest(1 + fast_leaves / 100));
         let (more, heat) = self
             .copies
@@ -173,6 +173,24 @@ impl Mover {
         exchanged
     }
 
+    /// The margin of an exchange at the fast tier, now.
+    fn margin(&mut self, tree: &dyn Placed) -> Margin {
+        let margin = self.policy.scale.margin;
+        if !margin.by_chance {
+            return margin;
+        }
+        for seen in self.policy.seen.iter() {
+            self.fast.chance.take(&seen.reached);
+        }
+        let slow = (1..tree.tiers()).map(|tier| tree.fill(TierId(tier)).used);
+        let slow = slow.sum::<usize>() / tree.node_bytes();
+        let least = self.fast.chance.least(slow, self.fast.victims.leaves(tree));
+        Margin {
+            least: least.into(),
+            ..margin
+        }
+    }
+
     /// The pages of the record cache, with their heat.
     fn pages(&self, tree: &dyn Placed) -> Pages {
         match self.copies.heat() {
@@ -222,7 +240,7 @@ impl Mover {
                 match tree.promote_path(fence.clone()) {
                     Move::Moved(nodes) => {
                         promoted += 1;
-                        self.fast.victims.promoted(fence, candidate.heat);
+                        self.fast.promoted(fence, candidate.heat);
                         // Victims make room for leaves, but not for inner nodes.
                         full = nodes > 1 && self.is_short(tree);
                     }
@@ -282,7 +300,7 @@ impl Mover {
     fn cool(&mut self) {
         self.policy.heat.cool();
         for tier in std::iter::once(&mut self.fast).chain(&mut self.lower) {
-            tier.victims.cooled();
+            tier.cooled();
         }
         self.copies.cooled();
     }
