@@ -50,13 +50,14 @@ impl FasterTier {
             HeatIn::Table { .. } => Box::new(TableSweep::new(policy.clone(), tier)),
             HeatIn::Leaf { .. } => Box::new(ClockSweep::new(policy.clone(), tier)),
         };
+        let pause = policy.scale.compaction_pause;
         FasterTier {
             policy,
             tier,
             victims,
             chance: Chance::default(),
             stranded: false,
-            compaction: Compaction::of(tier),
+            compaction: Compaction::of(tier, pause),
             search: Search::default(),
         }
     }

@@ -67,7 +67,8 @@ pub struct TimberlineConfig {
     pub densest: u32,
     /// The same once heat is well known; at most [`MAX_SAMPLE_INTERVAL`].
     pub sparsest: u32,
-    /// Samples for each fast leaf between two coolings.
+    /// Samples for each fast leaf between two coolings; a sixth of it where leaves hold some
+    /// records.
     pub samples_per_cooling: u32,
     /// The fraction of fast memory kept free for new inner nodes.
     pub reserve: f64,
@@ -223,6 +224,11 @@ impl Timberline {
     /// The one worker: it exchanges leaves, keeps the reserve, restores the boundary, cools.
     pub fn workers(self: &Arc<Self>) -> Vec<Box<dyn Worker>> {
         vec![Box::new(Mover::new(self.clone()))]
+    }
+
+    /// Samples for each fast leaf between two coolings.
+    fn samples_per_cooling(&self) -> u64 {
+        u64::from((self.config.samples_per_cooling / self.scale.cooling).max(1))
     }
 
     fn sampling(&self) -> Sampling {

@@ -210,9 +210,9 @@ impl Mover {
         }
     }
 
-    /// Demotes the plan's victims and promotes its candidates. Returns how many leaves were promoted
-    /// or demoted, whichever is more, and how many promotions found fast memory full. (Where those
-    /// find no room, the victims tell as well as they would that the hot set moves.)
+    /// Demotes the plan's victims and promotes its candidates. Returns how many leaves were
+    /// promoted or demoted, whichever is more, and how many promotions found fast memory full.
+    /// (Where those find no room, the victims tell as well that the hot set moves.)
     fn move_both_ways(
         &mut self,
         tree: &dyn Placed,
@@ -336,7 +336,7 @@ impl Worker for Mover {
         policy.mature.store(mature, Relaxed);
         let fast = self.fast.victims.leaves(tree);
         self.uncooled += samples;
-        let enough = u64::from(policy.config.samples_per_cooling) * fast.max(64) as u64;
+        let enough = policy.samples_per_cooling() * fast.max(64) as u64;
         if self.uncooled >= enough {
             self.cool();
             self.uncooled = 0;

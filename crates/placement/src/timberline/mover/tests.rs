@@ -236,3 +236,10 @@ fn what_tells_a_hot_record_follows_from_what_cold_ones_have() {
     let margin = policy.scale.margin;
     assert_eq!(Mover::new(policy).margin(&tree), margin);
 }
+
+#[test]
+fn leaves_of_some_records_are_forgotten_sooner() {
+    let homes = [24, 256, 1024].map(|leaf_bytes| HeatIn::Leaf { leaf_bytes });
+    let each = homes.map(|home| policy(home).1.samples_per_cooling());
+    assert_eq!(each, [64, 10, 64]);
+}
