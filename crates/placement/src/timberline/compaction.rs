@@ -20,8 +20,8 @@ const WORTH: usize = 32;
 /// Each attempt that finds too little halves the fraction, down to this one. Otherwise up to a
 /// 32nd of the tier could stay stranded for good.
 const LEAST_WORTH: usize = 64;
-/// The pause between two searches for candidates, doubled after each that finds too little.
-const MIN_BACKOFF: Duration = Duration::from_millis(500);
+/// The longest pause between two searches for candidates: it is doubled after each that finds too
+/// little.
 const MAX_BACKOFF: Duration = Duration::from_secs(16);
 
 pub struct Compaction {
@@ -37,12 +37,13 @@ pub struct Compaction {
 }
 
 impl Compaction {
-    pub fn of(tier: TierId) -> Self {
+    /// Of a tier, with this pause between two searches for candidates at least.
+    pub fn of(tier: TierId, pause: Duration) -> Self {
         Compaction {
             tier,
             candidates: CompactionCandidates::NONE,
             walk: Relocation::down_to(tier),
-            backoff: Backoff::new(MIN_BACKOFF, MAX_BACKOFF),
+            backoff: Backoff::new(pause, MAX_BACKOFF),
             worth: WORTH,
         }
     }
@@ -90,12 +91,14 @@ mod tests {
     use crate::Walk;
     use crate::fake::FakeTree;
 
+    const PAUSE: Duration = Duration::from_millis(500);
+
     /// Found by `fast_memory_is_of_use_to_nodes_of_any_size`: when every search asked for an eighth
     /// of 400 KiB, 24 KiB that could have been freed stayed stranded for good.
     #[test]
     fn looks_in_vain_ask_for_less() {
         let tree = FakeTree::uniform(2, 4, 5);
-        let mut compaction = Compaction::of(TierId::FAST);
+        let mut compaction = Compaction::of(TierId::FAST, PAUSE);
         let limit = tree.fill(TierId::FAST).limit;
         let wanted = |compaction: &Compaction| limit.div_ceil(compaction.worth);
         let first = wanted(&compaction);
@@ -112,7 +115,7 @@ mod tests {
     fn looks_in_vain_become_rare() {
         // All of its nodes have one size: there are never any candidates.
         let tree = FakeTree::uniform(2, 4, 5);
-        let mut compaction = Compaction::of(TierId::FAST);
+        let mut compaction = Compaction::of(TierId::FAST, PAUSE);
         let mut looks = Vec::new();
         for tenth in 0..600 {
             let (now, due) = (Duration::from_millis(100 * tenth), compaction.backoff.due);

@@ -167,6 +167,8 @@ pub struct Margin {
     pub root: f64,
     /// Samples, whatever the other has.
     pub least: f64,
+    /// Whether at the fast tier the least follows from how many samples leaves have by chance.
+    pub by_chance: bool,
 }
 
 impl Margin {
@@ -176,6 +178,7 @@ impl Margin {
         base: 2.0,
         root: 0.5,
         least: 2.0,
+        by_chance: false,
     };
 
     /// For leaves with some records, of which there are many, with a few samples each.
@@ -184,12 +187,14 @@ impl Margin {
         base: 1.0,
         root: 1.0,
         least: 1.0,
+        by_chance: false,
     };
 
-    /// For leaves that are records. Millions of them have a sample or two by chance, so these tell
-    /// nothing.
+    /// For leaves that are records. Millions of them have a sample or two by chance, so these may
+    /// tell nothing.
     pub const OF_RECORDS: Margin = Margin {
         least: 4.0,
+        by_chance: true,
         ..Margin::OF_FEW
     };
 

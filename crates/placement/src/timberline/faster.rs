@@ -11,6 +11,7 @@ use std::time::Duration;
 
 use timberline_tier::TierId;
 
+use super::chance::Chance;
 use super::clock::ClockSweep;
 use super::compaction::Compaction;
 use super::exchange::{Margin, Pages, Plan};
@@ -25,6 +26,8 @@ pub struct FasterTier {
     policy: Arc<Timberline>,
     tier: TierId,
     pub victims: Box<dyn VictimSelection>,
+    /// How many samples leaves of slower tiers have by chance; known at the fast tier only.
+    pub chance: Chance,
     /// Memory of the tier is free, but in slots of other sizes.
     pub stranded: bool,
     compaction: Compaction,
@@ -47,12 +50,14 @@ impl FasterTier {
             HeatIn::Table { .. } => Box::new(TableSweep::new(policy.clone(), tier)),
             HeatIn::Leaf { .. } => Box::new(ClockSweep::new(policy.clone(), tier)),
         };
+        let pause = policy.scale.compaction_pause;
         FasterTier {
             policy,
             tier,
             victims,
+            chance: Chance::default(),
             stranded: false,
-            compaction: Compaction::of(tier),
+            compaction: Compaction::of(tier, pause),
             search: Search::default(),
         }
     }
@@ -66,12 +71,24 @@ impl FasterTier {
             .bytes_of_leaf(tree.node_bytes(), fill.used, leaves)
     }
 
-    /// A round of compaction. Returns whether it goes on.
+    /// A leaf was promoted to the tier.
+    pub fn promoted(&mut self, leaf: &KeyBytes, heat: u16) {
+        self.victims.promoted(leaf, heat);
+        self.chance.promoted(heat);
+    }
+
+    /// All heat was halved.
+    pub fn cooled(&mut self) {
+        self.victims.cooled();
+        self.chance.cooled();
+    }
+
+    /// A round of compaction. Returns whether it goes on, or waits for a search for broken paths.
     pub fn compact(&mut self, tree: &dyn Placed, now: Duration) -> bool {
         // Nodes below a broken path would keep their chunks.
         let is_worth_it = self.stranded && !self.search.is_active();
         self.compaction.step(tree, is_worth_it, now);
-        self.compaction.is_active()
+        self.compaction.is_active() || self.search.is_active()
     }
 
     /// Exchanges leaves of this tier, which is not the fast one, with promotion candidates from
@@ -142,7 +159,7 @@ impl FasterTier {
                     continue;
                 };
                 match tree.promote_to(&NodeKey::leaf(fence.clone()), self.tier) {
-                    Move::Moved(_) => self.victims.promoted(fence, candidate.heat),
+                    Move::Moved(_) => self.promoted(fence, candidate.heat),
                     Move::Full => failed += 1,
                     Move::AlreadyThere | Move::Stale | Move::Blocked => {}
                 }
@@ -178,14 +195,15 @@ impl FasterTier {
         });
     }
 
-    /// Demotes victims that are not stale, and reclaims their memory.
-    pub fn demote_all(&mut self, tree: &dyn Placed, cold: &[Victim]) {
+    /// Demotes victims that are not stale, and reclaims their memory. Returns how many it demoted.
+    pub fn demote_all(&mut self, tree: &dyn Placed, cold: &[Victim]) -> usize {
         let mut demoted = Vec::new();
         for victim in cold {
             demoted.extend(self.demote(tree, victim));
         }
-        if demoted.is_empty() {
-            return;
+        let count = demoted.len();
+        if count == 0 {
+            return 0;
         }
         if self.policy.scale.records {
             let mut parents: Vec<NodeKey> = demoted
@@ -199,6 +217,7 @@ impl FasterTier {
             }
         }
         tree.reclaim();
+        count
     }
 
     /// Demotes a leaf. Returns its name if it is slower now.
@@ -214,6 +233,7 @@ impl FasterTier {
         match outcome {
             Move::Moved(_) => {
                 self.victims.demoted(victim);
+                self.chance.demoted(victim.heat);
                 name
             }
             Move::Full | Move::Blocked => None,

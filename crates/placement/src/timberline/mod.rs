@@ -23,6 +23,7 @@
 
 mod allowance;
 mod backoff;
+mod chance;
 mod clock;
 mod compaction;
 mod copies;
@@ -49,6 +50,7 @@ use crate::queue::{NodeQueue, heap_of_broken_paths, heap_of_candidates};
 use crate::workers::Worker;
 use crate::{Access, KeyBytes, LeafRef, MAX_SAMPLE_INTERVAL, NewNode, NodeKey, Placement, View};
 use allowance::Allowance;
+use chance::Reached;
 use estimates::Estimates;
 use heat::{Heat, SAMPLE};
 use mover::Mover;
@@ -65,7 +67,8 @@ pub struct TimberlineConfig {
     pub densest: u32,
     /// The same once heat is well known; at most [`MAX_SAMPLE_INTERVAL`].
     pub sparsest: u32,
-    /// Samples for each fast leaf between two coolings.
+    /// Samples for each fast leaf between two coolings; a sixth of it where leaves hold some
+    /// records.
     pub samples_per_cooling: u32,
     /// The fraction of fast memory kept free for new inner nodes.
     pub reserve: f64,
@@ -96,6 +99,8 @@ struct Seen {
     samples: AtomicU64,
     /// Of these, accesses to slow leaves.
     slow: AtomicU64,
+    /// Slow leaves by samples, where leaves are records.
+    reached: Reached,
     /// Of these, accesses served by a warm page of the record cache.
     copied: AtomicU64,
     /// Of these, changes of a record that has a copy in a warm page.
@@ -221,6 +226,11 @@ impl Timberline {
         vec![Box::new(Mover::new(self.clone()))]
     }
 
+    /// Samples for each fast leaf between two coolings.
+    fn samples_per_cooling(&self) -> u64 {
+        u64::from((self.config.samples_per_cooling / self.scale.cooling).max(1))
+    }
+
     fn sampling(&self) -> Sampling {
         Sampling::new(self.interval(), self.boundaries.len() + 1)
     }
@@ -288,6 +298,9 @@ impl Placement for Timberline {
         }
         if !leaf.tier.is_fast() {
             count(&seen.slow, more);
+            if self.scale.margin.by_chance {
+                seen.reached.add(heat, more);
+            }
             // The worker, or a thread of the same stripe, may hold the buffer: then skip this one.
             if heat >= self.floor_below(leaf.tier)
                 && self.waiting.load(Relaxed) < self.most_waiting

@@ -14,7 +14,7 @@ use timberline_tier::TierId;
 
 use super::copies::Copies;
 use super::estimates::Estimates;
-use super::exchange::{Pages, Plan};
+use super::exchange::{Margin, Pages, Plan};
 use super::faster::{FasterTier, Rest};
 use super::pace::{BRISK, Pace};
 use super::victims::Victim;
@@ -78,6 +78,8 @@ impl Mover {
         all
     }
 
+    /// Exchanges leaves and pages at all boundaries. Returns how many leaves change places at the
+    /// fast tier.
     fn exchange(&mut self, tree: &dyn Placed, now: Duration) -> usize {
         let policy = self.policy.clone();
         let mut candidates = self.candidates();
@@ -96,9 +98,9 @@ impl Mover {
         }
 
         let pages = self.pages(tree);
+        let margin = self.margin(tree);
         let histogram = self.fast.victims.histogram(tree);
         let fast_leaves = histogram.total();
-        let margin = policy.scale.margin;
         let among_coldest = margin.worth_it(histogram.nth_coldest(1 + fast_leaves / 100));
         let (more, heat) = self
             .copies
@@ -138,7 +140,7 @@ impl Mover {
         for faster in &mut self.lower {
             rest = faster.exchange(tree, rest);
         }
-        let (promoted, failed) =
+        let (exchanged, failed) =
             self.move_both_ways(tree, &plan, &candidates, free.max(0) as usize);
         self.fast.stranded = policy.scale.records && failed > 0;
         // There are candidates but no fast leaf to demote: cold inner nodes fill fast memory.
@@ -168,7 +170,25 @@ impl Mover {
         let room = room.max(0) as usize * slot_bytes / tree.node_bytes();
         let leaves = policy.scale.leaves_in(room);
         policy.boundaries[0].allowance.renew(leaves as i64);
-        promoted
+        exchanged
+    }
+
+    /// The margin of an exchange at the fast tier, now.
+    fn margin(&mut self, tree: &dyn Placed) -> Margin {
+        let margin = self.policy.scale.margin;
+        if !margin.by_chance {
+            return margin;
+        }
+        for seen in self.policy.seen.iter() {
+            self.fast.chance.take(&seen.reached);
+        }
+        let slow = (1..tree.tiers()).map(|tier| tree.fill(TierId(tier)).used);
+        let slow = slow.sum::<usize>() / tree.node_bytes();
+        let least = self.fast.chance.least(slow, self.fast.victims.leaves(tree));
+        Margin {
+            least: least.into(),
+            ..margin
+        }
     }
 
     /// The pages of the record cache, with their heat.
@@ -191,7 +211,8 @@ impl Mover {
     }
 
     /// Demotes the plan's victims and promotes its candidates. Returns how many leaves were
-    /// promoted, and how many promotions found fast memory full.
+    /// promoted or demoted, whichever is more, and how many promotions found fast memory full.
+    /// (Where those find no room, the victims tell as well that the hot set moves.)
     fn move_both_ways(
         &mut self,
         tree: &dyn Placed,
@@ -202,11 +223,11 @@ impl Mover {
         Self::give_back(tree, plan.pages);
         let mut hot = candidates[..plan.promote].iter();
         let mut victims = self.fast.victims.victims(tree, plan).into_iter();
-        let (mut promoted, mut failed) = (0, 0);
+        let (mut promoted, mut demoted, mut failed) = (0, 0, 0);
         // Batches alternate: demotions make room for promotions.
         loop {
             let cold: Vec<Victim> = victims.by_ref().take(BATCH).collect();
-            self.fast.demote_all(tree, &cold);
+            demoted += self.fast.demote_all(tree, &cold);
             let mut full = self.is_short(tree);
             let (mut batch, mut refused) = (0, 0);
             while !full && batch < BATCH.max(free) && refused < self.policy.scale.patience {
@@ -219,7 +240,7 @@ impl Mover {
                 match tree.promote_path(fence.clone()) {
                     Move::Moved(nodes) => {
                         promoted += 1;
-                        self.fast.victims.promoted(fence, candidate.heat);
+                        self.fast.promoted(fence, candidate.heat);
                         // Victims make room for leaves, but not for inner nodes.
                         full = nodes > 1 && self.is_short(tree);
                     }
@@ -230,7 +251,7 @@ impl Mover {
             failed += refused;
             full |= refused == self.policy.scale.patience;
             if cold.is_empty() && (full || batch == 0) {
-                return (promoted, failed);
+                return (promoted.max(demoted), failed);
             }
         }
     }
@@ -279,7 +300,7 @@ impl Mover {
     fn cool(&mut self) {
         self.policy.heat.cool();
         for tier in std::iter::once(&mut self.fast).chain(&mut self.lower) {
-            tier.victims.cooled();
+            tier.cooled();
         }
         self.copies.cooled();
     }
@@ -292,10 +313,10 @@ impl Worker for Mover {
 
     fn step(&mut self, tree: &dyn Placed, now: Duration) -> Next {
         self.restore_boundaries(tree);
-        let promoted = self.exchange(tree, now);
-        let mut compacts = false;
+        let exchanged = self.exchange(tree, now);
+        let mut tidies = false;
         for tier in std::iter::once(&mut self.fast).chain(&mut self.lower) {
-            compacts |= tier.compact(tree, now);
+            tidies |= tier.compact(tree, now);
         }
         let policy = self.policy.clone();
         let taken = |counter: fn(&Seen) -> &AtomicU64| -> u64 {
@@ -315,12 +336,12 @@ impl Worker for Mover {
         policy.mature.store(mature, Relaxed);
         let fast = self.fast.victims.leaves(tree);
         self.uncooled += samples;
-        let enough = u64::from(policy.config.samples_per_cooling) * fast.max(64) as u64;
+        let enough = policy.samples_per_cooling() * fast.max(64) as u64;
         if self.uncooled >= enough {
             self.cool();
             self.uncooled = 0;
         }
-        for _ in 0..self.pace.observe(samples, slow, promoted, fast) {
+        for _ in 0..self.pace.observe(samples, slow, exchanged, fast) {
             self.cool();
         }
         let interval = match all_fast_with_room(tree) {
@@ -328,8 +349,9 @@ impl Worker for Mover {
             false => self.pace.interval(),
         };
         policy.interval.store(interval, Relaxed);
-        // Chunks that compaction empties are of no use until they are empty.
-        Next::After(match compacts {
+        // Chunks that compaction empties are of no use until they are empty, and it waits for the
+        // search for broken paths.
+        Next::After(match tidies {
             true => BRISK,
             false => self.pace.round(),
         })

@@ -33,7 +33,7 @@ pub struct Pace {
     /// Samples not judged yet.
     samples: u64,
     slow: u64,
-    promoted: usize,
+    exchanged: usize,
 }
 
 impl Pace {
@@ -51,26 +51,26 @@ impl Pace {
             usual: 1.0,
             samples: 0,
             slow: 0,
-            promoted: 0,
+            exchanged: 0,
         }
     }
 
-    /// Takes in a round's samples, how many of them were slow, and how many of `fast` leaves were
-    /// just promoted. Returns how often to halve all heat because the hot set has moved.
-    pub fn observe(&mut self, samples: u64, slow: u64, promoted: usize, fast: usize) -> u32 {
+    /// Takes in a round's samples, how many of them were slow, and how many of `fast` leaves just
+    /// changed places. Returns how often to halve all heat because the hot set has moved.
+    pub fn observe(&mut self, samples: u64, slow: u64, exchanged: usize, fast: usize) -> u32 {
         self.samples += samples;
         self.slow += slow;
-        self.promoted += promoted;
+        self.exchanged += exchanged;
         if self.samples < FEW {
             self.round = (self.round * 2).min(CALM);
             return 0;
         }
         let share = self.slow as f64 / self.samples as f64;
         let jumped = share > self.usual * 1.25 + 0.05;
-        let moving = self.promoted * 200 > fast;
+        let moving = self.exchanged * 200 > fast;
         self.known += self.samples;
         self.usual += (share - self.usual) * if jumped { 1.0 } else { 0.2 };
-        (self.samples, self.slow, self.promoted) = (0, 0, 0);
+        (self.samples, self.slow, self.exchanged) = (0, 0, 0);
         if jumped {
             self.known /= KEPT;
         }

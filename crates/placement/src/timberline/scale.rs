@@ -4,6 +4,8 @@
 //! takes one slot, and there is one for some dozens of leaves. Where a leaf is one record, an inner
 //! node takes up to 40 slots, inner nodes take half of the tree, and there are millions of leaves.
 
+use std::time::Duration;
+
 use super::HeatIn;
 use super::exchange::Margin;
 
@@ -15,6 +17,10 @@ const FEW: usize = 128;
 
 /// Leaves of so many bytes hold dozens of records.
 const LARGE: usize = 1024;
+
+/// Between two compactions, at least.
+const OFTEN: Duration = Duration::from_millis(100);
+const SELDOM: Duration = Duration::from_millis(500);
 
 /// A leaf counts as at most this many nodes, its path included: more is a sign that few of the
 /// leaves are known yet.
@@ -33,9 +39,14 @@ pub struct Scale {
     pub denser: u32,
     /// Samples for each fast leaf that let one more access pass between two samples.
     pub thinning: u64,
+    /// Heat is halved so many times as often as configured.
+    pub cooling: u32,
     /// A batch ends after this many promotions that found fast memory full. With nodes of one size
     /// no other will fit; otherwise a leaf may fit where a path did not.
     pub patience: usize,
+    /// The least time between two compactions. Where paths are many times larger than leaves, the
+    /// slots that victims leave fit no path.
+    pub compaction_pause: Duration,
     /// Of an exchange.
     pub margin: Margin,
 }
@@ -58,7 +69,9 @@ impl Scale {
                 candidates: 1024,
                 denser: 1,
                 thinning: 2,
+                cooling: 1,
                 patience: 1,
+                compaction_pause: SELDOM,
                 margin: Margin::OF_NODES,
             },
             HeatIn::Leaf { leaf_bytes } => Scale {
@@ -66,7 +79,12 @@ impl Scale {
                 candidates: 16_384,
                 denser: 4,
                 thinning: if leaf_bytes < LARGE { 12 } else { 4 },
+                cooling: match leaf_bytes {
+                    FEW..LARGE => 6,
+                    _ => 1,
+                },
                 patience: 64,
+                compaction_pause: if leaf_bytes < FEW { OFTEN } else { SELDOM },
                 margin: match leaf_bytes {
                     ..FEW => Margin::OF_RECORDS,
                     FEW..LARGE => Margin::OF_FEW,

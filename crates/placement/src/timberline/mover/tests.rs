@@ -216,3 +216,30 @@ fn a_path_goes_with_its_last_fast_leaf_but_for_the_root() {
         "the root stays"
     );
 }
+
+#[test]
+fn what_tells_a_hot_record_follows_from_what_cold_ones_have() {
+    let (arenas, policy) = policy(HeatIn::Leaf { leaf_bytes: 24 });
+    let tree = FakeTree::uniform(4, 4, 16);
+    let mut mover = Mover::new(policy.clone());
+    for n in 0..8 {
+        ask(&policy, &arenas, n, 1);
+    }
+    assert_eq!(mover.margin(&tree).least, 8.0, "all may be chance");
+    for n in 8..20 {
+        ask(&policy, &arenas, n, 5);
+    }
+    assert_eq!(mover.margin(&tree).least, 2.0, "these are not");
+    // Leaves of many records have samples enough.
+    let (arenas, policy) = self::policy(IN_TABLE);
+    ask(&policy, &arenas, 7, 1);
+    let margin = policy.scale.margin;
+    assert_eq!(Mover::new(policy).margin(&tree), margin);
+}
+
+#[test]
+fn leaves_of_some_records_are_forgotten_sooner() {
+    let homes = [24, 256, 1024].map(|leaf_bytes| HeatIn::Leaf { leaf_bytes });
+    let each = homes.map(|home| policy(home).1.samples_per_cooling());
+    assert_eq!(each, [64, 10, 64]);
+}

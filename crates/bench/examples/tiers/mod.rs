@@ -1,0 +1,286 @@
+//! A run of each placement in emulated tiers, and a Markdown table of what the emulator charged:
+//! for examples that compare placements by counts, not by time.
+//!
+//! One thread, whose time is a microsecond a request; the worker runs between requests. So no
+//! duration matters.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
+use std::time::Duration;
+
+use timberline_bench::workload::{KeySpace, Op, Request, Rng, load_order};
+use timberline_placement::workers::{Next, Worker};
+use timberline_placement::{AllFast, HeatIn, NewNode, Placement, Timberline, TimberlineConfig};
+use timberline_research::Oracle;
+use timberline_tier::emulator::{
+    Base, CacheSize, Emulated, LineCounts, Profile, set_thread_cache, thread_counts,
+};
+use timberline_tier::{Arenas, ArenasConfig, NO_LIMIT, TierConfig, TierId};
+use timberline_tree::{Art, BTree, Masstree};
+
+/// A request takes this long by the workers' clock.
+const REQUEST: Duration = Duration::from_micros(1);
+/// The modelled cache, bytes: small beside the tree.
+const CACHE: usize = 256 << 10;
+/// Of the load's order and of the requests.
+pub const SEED: u64 = 1;
+
+/// The tiers, and when their worker runs.
+pub struct Setting {
+    /// The slower tiers, by the emulator's names.
+    pub profile: &'static str,
+    /// Percent of the tree's bytes in each tier but the slowest.
+    pub percents: &'static [usize],
+    /// Whether the worker runs during the load, too.
+    pub works_while_loading: bool,
+}
+
+/// The records and the requests of a run.
+pub trait Requests {
+    fn records(&self) -> u64;
+
+    fn space(&self) -> &KeySpace;
+
+    /// How many requests there are.
+    fn count(&self) -> u64;
+
+    /// All of them in order, numbered from 0: the same ones in each call.
+    fn each(&self, visit: &mut dyn FnMut(u64, Request));
+}
+
+/// Which node is where is a draw: leaves and inner nodes by the tiers' shares.
+struct Interleave {
+    nodes: AtomicU64,
+    /// The sums of the tiers' percents.
+    ends: Vec<usize>,
+}
+
+impl Interleave {
+    fn of(percents: &[usize]) -> Interleave {
+        let sum = |sum: &mut usize, percent: &usize| {
+            *sum += percent;
+            Some(*sum)
+        };
+        Interleave {
+            nodes: AtomicU64::new(0),
+            ends: percents.iter().scan(0, sum).collect(),
+        }
+    }
+}
+
+impl Placement for Interleave {
+    fn place(&self, _: NewNode) -> TierId {
+        let draw = Rng::new(self.nodes.fetch_add(1, Relaxed), 7).below(100) as usize;
+        TierId(self.ends.iter().filter(|&&end| draw >= end).count() as u8)
+    }
+}
+
+/// What is compared.
+#[derive(Clone, Copy, PartialEq)]
+enum Kind {
+    AllFast,
+    Interleave,
+    Oracle,
+    Timberline,
+}
+
+const KINDS: [(&str, Kind); 4] = [
+    ("all-fast", Kind::AllFast),
+    ("interleave", Kind::Interleave),
+    ("oracle", Kind::Oracle),
+    ("timberline-leaves", Kind::Timberline),
+];
+
+impl Setting {
+    /// Room for a tree of so many bytes: these tiers, or one.
+    fn arenas(&self, kind: Kind, tree: usize) -> Arenas {
+        let mut config = ArenasConfig::growing();
+        if kind != Kind::AllFast {
+            let limits = self.percents.iter().map(|percent| tree / 100 * percent);
+            config.tiers = limits
+                .chain([NO_LIMIT])
+                .map(|limit| TierConfig::new(limit, Vec::new()))
+                .collect();
+        }
+        config.chunk_bytes = 64 << 10;
+        config.huge_pages = false;
+        config.reach = 1 << 33;
+        Arenas::new(&config).expect("addresses")
+    }
+}
+
+/// What the measured half of a run came to.
+struct Outcome {
+    lines: LineCounts,
+    /// Nodes moved to faster and to slower tiers.
+    moves: (u64, u64),
+}
+
+macro_rules! runs {
+    ($run:ident, $map:ident, $heat:expr) => {
+        fn $run(
+            kind: Kind,
+            tree: usize,
+            setting: &Setting,
+            requests: &dyn Requests,
+        ) -> (Outcome, usize) {
+            let arenas = setting.arenas(kind, tree);
+            let mut workers: Vec<Box<dyn Worker>> = Vec::new();
+            let mut oracle: Option<Arc<Oracle>> = None;
+            let placement: Arc<dyn Placement> = match kind {
+                Kind::AllFast => Arc::new(AllFast),
+                Kind::Interleave => Arc::new(Interleave::of(setting.percents)),
+                Kind::Oracle => oracle.insert(Arc::<Oracle>::default()).clone(),
+                Kind::Timberline => {
+                    let config = TimberlineConfig {
+                        copies: 0.0,
+                        ..Default::default()
+                    };
+                    let placement = Timberline::new(&arenas, $heat, config).expect("a heat table");
+                    workers = placement.workers();
+                    placement
+                }
+            };
+            let profile = Profile::parse(setting.profile).expect("a known profile");
+            let base = Base {
+                latency_ns: 100.0,
+                line_ns: 4.0,
+                shared_line_ns: 0.0,
+            };
+            let memory = Emulated::new(arenas, profile, base);
+            memory.set_charging(false);
+            let map: $map<u64, u64, Emulated> = $map::in_memory(memory, placement).expect("memory");
+            let mut due = Duration::ZERO;
+            let mut step = |nth: u64, charges: bool| {
+                let now = REQUEST * nth as u32;
+                if now >= due && !workers.is_empty() {
+                    map.memory().set_charging(false);
+                    for worker in &mut workers {
+                        if let Next::After(pause) = worker.step(&*map.placed(), now) {
+                            due = now + pause;
+                        }
+                    }
+                    map.memory().set_charging(charges);
+                }
+            };
+            let (records, space) = (requests.records(), requests.space());
+            for (nth, id) in load_order(records, SEED, 0, 1).enumerate() {
+                if setting.works_while_loading {
+                    step(nth as u64, false);
+                }
+                map.insert(&space.key(id), id).expect("memory");
+            }
+            let begun = match setting.works_while_loading {
+                true => records,
+                false => 0,
+            };
+            if let Some(oracle) = &oracle {
+                oracle.begin_counting();
+                requests.each(&mut |_, request| {
+                    map.get(&request.key);
+                });
+                oracle.arrange(&*map.placed(), 8);
+            }
+            set_thread_cache(CacheSize::new(CACHE).expect("a power of two"));
+            let mut before = thread_counts();
+            let mut moved = (0, 0);
+            map.memory().set_charging(true);
+            requests.each(&mut |nth, request| {
+                if nth == requests.count() / 2 {
+                    (before, moved) = (thread_counts(), map.moves());
+                }
+                step(begun + nth, true);
+                match request.op {
+                    Op::Insert | Op::Update => {
+                        map.insert(&request.key, nth).expect("memory");
+                    }
+                    _ => {
+                        map.get(&request.key).expect("it was inserted");
+                    }
+                }
+            });
+            let (up, down) = map.moves();
+            let outcome = Outcome {
+                lines: thread_counts() - before,
+                moves: (up - moved.0, down - moved.1),
+            };
+            map.memory().set_charging(false);
+            let stats = map.stats();
+            (outcome, stats.fast_bytes + stats.slow_bytes)
+        }
+    };
+}
+
+runs!(
+    btree,
+    BTree,
+    HeatIn::Table {
+        node_bytes: BTree::<u64, u64>::NODE_BYTES
+    }
+);
+runs!(art, Art, HeatIn::Leaf { leaf_bytes: 40 });
+runs!(masstree, Masstree, HeatIn::Leaf { leaf_bytes: 256 });
+
+/// Runs a placement in tiers for a tree of so many bytes. Returns what came of it, and the bytes
+/// that the tree took.
+type Run = fn(Kind, usize, &Setting, &dyn Requests) -> (Outcome, usize);
+
+/// A map to run placements of.
+#[derive(Clone, Copy)]
+pub struct Map {
+    name: &'static str,
+    run: Run,
+}
+
+/// All maps, or only the one of this name; `None` if there is none of this name.
+pub fn maps(only: Option<&str>) -> Option<Vec<Map>> {
+    let all: [(&'static str, Run); 3] = [("B+tree", btree), ("ART", art), ("Masstree", masstree)];
+    let is_asked_for = |&(name, _): &(&str, Run)| only.is_none_or(|only| only == name);
+    let asked_for = all.into_iter().filter(is_asked_for);
+    let maps: Vec<Map> = asked_for.map(|(name, run)| Map { name, run }).collect();
+    (!maps.is_empty()).then_some(maps)
+}
+
+/// The head of the table that [`compare`] adds rows to.
+pub fn print_head() {
+    println!(
+        "| map | workload | placement | fast | slower | charge, ns | regained | ÷ oracle | moves |"
+    );
+    println!("|---|---|---|---|---|---|---|---|---|");
+}
+
+/// Runs each placement and prints a row for it: missing lines and charge of a request in the second
+/// half of the requests, and nodes moved meanwhile.
+pub fn compare(map: Map, workload: &str, setting: &Setting, requests: &dyn Requests) {
+    let mut tree = 0;
+    let (mut best, mut worst, mut oracles) = (0.0, 0.0, 0.0);
+    for (placement, kind) in KINDS {
+        let (outcome, bytes) = (map.run)(kind, tree, setting, requests);
+        let measured = (requests.count() - requests.count() / 2) as f64;
+        let each = |count: u64| count as f64 / measured;
+        let charge = each(outcome.lines.charged_ns());
+        match kind {
+            Kind::AllFast => (tree, best) = (bytes, charge),
+            Kind::Interleave => worst = charge,
+            _ => {}
+        }
+        let regained = (worst - charge) / (worst - best);
+        if kind == Kind::Oracle {
+            oracles = regained;
+        }
+        // Until the references have run, there is nothing to compare with.
+        let shown = |it: f64| match it.is_finite() {
+            true => format!("{it:.3}"),
+            false => "–".into(),
+        };
+        println!(
+            "| {} | {workload} | {placement} | {:.3} | {:.3} | {charge:.1} | {} | {} | {} |",
+            map.name,
+            each(outcome.lines.fast),
+            each(outcome.lines.slow),
+            shown(regained),
+            shown(regained / oracles),
+            outcome.moves.0 + outcome.moves.1,
+        );
+    }
+}
