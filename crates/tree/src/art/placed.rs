@@ -9,7 +9,7 @@ use timberline_tier::{CompactionCandidates, Memory, TierId};
 
 use super::node::{DENSE_HEAD, DenseLeaf, Guess, Leaf, Link, Pack, Reach, Terminal, leaf_bytes};
 use super::tree::Tree;
-use super::walk::{Filled, Walker};
+use super::walk::{AHEAD_OF_NEED, Filled, Walker};
 use super::way::Start;
 use crate::goal::Goal;
 use crate::range::Way;
@@ -36,12 +36,13 @@ impl<M: Memory, R: Reach> Tree<M, R> {
             if let Some(tier) = tier {
                 walker = walker.down_to(tier);
             }
-            let mut ring = [Link::NONE; AT_A_TIME];
+            let mut ring = [Link::NONE; AT_A_TIME + AHEAD_OF_NEED];
             let (mut walked, mut filled) = (0, Filled::WithDense);
             while filled == Filled::WithDense {
                 (walked, filled) = walker.fill(&mut ring, walked, AT_A_TIME, AT_A_TIME);
             }
-            let passed = usize::from(walked > 0 && walker.leaves_out(0, ring[0]));
+            let is_before = walked > 0 && walker.was_sought() && walker.leaves_out(ring[0]);
+            let passed = usize::from(is_before);
             drop(walker);
             let mut shown = None;
             for &link in &ring[passed..walked] {

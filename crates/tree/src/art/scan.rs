@@ -6,15 +6,15 @@
 use std::ops::{Bound, ControlFlow};
 
 use timberline_placement::Access;
+use timberline_sync::epoch::Guard;
 use timberline_tier::Memory;
 
 use super::descent::Descent;
 use super::node::{
-    DENSE_DEPTH, DENSE_HEAD, DenseLeaf, Link, Pack, Reach, Record, Terminal, TerminalKey,
-    value_offset,
+    DENSE_DEPTH, DENSE_HEAD, DenseLeaf, Link, PACKED, Reach, Terminal, TerminalKey, value_offset,
 };
 use super::tree::Tree;
-use super::walk::{Filled, Walker};
+use super::walk::{AHEAD_OF_NEED, Filled, Walker};
 use super::way::Start;
 use crate::range::{Ordered, Way};
 use crate::traverse::Yielding;
@@ -23,9 +23,18 @@ use crate::value::Loan;
 /// The least number of links that the walk is ahead, and that are shown at once: about as many
 /// misses as a core has in flight.
 const AHEAD: usize = 16;
+/// The number of links that the walk gets ahead.
+const MOST_AHEAD: usize = 2 * AHEAD;
 
-/// The outcome of showing some records: their number, and whether to go on.
-type Shown = (usize, ControlFlow<()>);
+/// How far a scan is.
+#[derive(Clone, Copy)]
+struct Shown<'g> {
+    /// The number of records that are still to be shown.
+    left: usize,
+    /// The last link that was passed, and the last key if it leads to a pack.
+    last: Link<'g>,
+    last_packed: u64,
+}
 
 impl<M: Memory, R: Reach> Ordered for Tree<M, R> {
     type Memory = M;
@@ -65,74 +74,49 @@ impl<M: Memory, R: Reach> Tree<M, R> {
         }
         let guard = self.store.pin();
         let mut walker = Walker::new(self, way, start, &guard);
-        let mut ring = [Link::NONE; 2 * AHEAD];
-        // The numbers of links found and passed, and of records shown.
-        let (mut walked, mut passed, mut seen) = (0, 0, 0);
-        // The last of these links, and its key if it leads to a pack.
-        let (mut last, mut last_packed) = (Link::NONE, [0; 8]);
+        let mut ring = [Link::NONE; MOST_AHEAD + AHEAD_OF_NEED];
+        // The number of links in the ring.
+        let mut walked = 0_usize;
+        let mut shown = Shown {
+            left: limit,
+            last: Link::NONE,
+            last_packed: 0,
+        };
         loop {
-            // Each link leads to one record or more.
-            let most = (limit - seen).saturating_add(passed);
-            let until = most.min(passed + ring.len());
+            let most = walked.saturating_add(Self::links_wanted(&ring[..walked], shown.left));
+            let until = most.min(MOST_AHEAD);
             let filled;
             (walked, filled) = walker.fill(&mut ring, walked, until, most);
             // At a position where the walk goes on, only links that were prefetched earlier are
             // shown.
-            let show = match filled == Filled::Full && until == passed + ring.len() {
-                true => passed + AHEAD,
+            let show = match filled == Filled::Full && until == MOST_AHEAD {
+                true => AHEAD,
                 false => walked,
             };
-            if passed < walked && walker.leaves_out(passed, ring[passed % ring.len()]) {
-                passed += 1;
+            let is_sought = walked > 0 && walker.was_sought();
+            let (first, others) = ring[..show].split_at(usize::from(is_sought));
+            let mut flow = ControlFlow::Continue(());
+            if is_sought {
+                let from = walker.start();
+                (shown, flow) = self.show::<true>(first, way, from, shown, &guard, &mut visit);
             }
-            while passed < show {
-                let link = ring[passed % ring.len()];
-                passed += 1;
-                if let Some(leaf) = link.leaf(self.base) {
-                    seen += 1;
-                    self.visit_leaf(leaf);
-                    last = link;
-                    let flow = visit(leaf.key(), leaf.value());
-                    self.note(Terminal::Leaf(leaf), Access::Reuse, &guard);
-                    if flow.is_break() || seen == limit {
-                        return seen;
-                    }
-                    continue;
-                }
-                let (from, left) = (walker.from(passed - 1), limit - seen);
-                let (shown, flow) = if let Some(pack) = link.pack(self.base) {
-                    let held = pack.last();
-                    let end = match way {
-                        Way::Forward => held.last(),
-                        Way::Backward => held.first(),
-                    };
-                    // All its records from the start on may have been removed: the others are
-                    // before the start, so the walk can't continue from them.
-                    let end = end.map(|(key, _)| key.to_be_bytes());
-                    if let Some(end) = end.filter(|end| !from.leaves_out(way, end)) {
-                        (last, last_packed) = (link, end);
-                    }
-                    self.note(Terminal::Pack(pack), Access::Reuse, &guard);
-                    self.show_pack(pack, &held, way, from, left, &mut visit)
-                } else if let Some(dense) = link.dense(self.base) {
-                    last = link;
-                    self.note(Terminal::DenseLeaf(dense), Access::Reuse, &guard);
-                    self.show_dense(dense, way, from, left, &mut visit)
-                } else {
-                    continue;
-                };
-                seen += shown;
-                if flow.is_break() || seen == limit {
-                    return seen;
-                }
+            if flow.is_continue() {
+                let from = Start::Everything;
+                (shown, flow) = self.show::<false>(others, way, from, shown, &guard, &mut visit);
             }
+            if flow.is_break() {
+                return limit - shown.left;
+            }
+            ring.copy_within(show..walked, 0);
+            walked -= show;
             match filled {
-                _ if seen == limit => return seen,
-                Filled::Ended => return seen,
+                Filled::Ended => return limit - shown.left,
                 // The records shown so far are final. The tree may have others by now.
-                Filled::Lost => walker.start_over(match last.terminal(self.base) {
+                Filled::Lost => walker.start_over(match shown.last.terminal(self.base) {
                     None => start,
-                    Some(Terminal::Pack(_)) => Start::After(TerminalKey::Number(last_packed)),
+                    Some(Terminal::Pack(_)) => {
+                        Start::After(TerminalKey::Number(shown.last_packed.to_be_bytes()))
+                    }
                     Some(last) => Start::After(way.last_of(last)),
                 }),
                 Filled::Full | Filled::WithDense => {}
@@ -140,35 +124,95 @@ impl<M: Memory, R: Reach> Tree<M, R> {
         }
     }
 
-    /// Shows up to `limit` records of a pack.
-    #[inline(always)]
-    fn show_pack(
+    /// Shows the records of these links until none is left to show; if they are bounded, those from
+    /// `from` on.
+    // A function of its own, so that its state is in registers.
+    #[inline(never)]
+    fn show<'g, const BOUNDED: bool>(
         &self,
-        pack: Pack<'_>,
-        held: &[Record],
+        links: &[Link<'g>],
         way: Way,
-        from: Start<'_>,
-        limit: usize,
+        from: Start<'g>,
+        shown: Shown<'g>,
+        guard: &Guard<'_>,
         visit: &mut impl FnMut(&[u8], Loan<'_>) -> ControlFlow<()>,
-    ) -> Shown {
-        self.visit_pack(pack);
-        let mut seen = 0;
-        let is_bounded = from.key().is_some();
-        for (key, value) in way.over(held) {
-            let key = key.to_be_bytes();
-            if is_bounded && from.leaves_out(way, &key) {
-                continue;
+    ) -> (Shown<'g>, ControlFlow<()>) {
+        let Shown {
+            mut left,
+            mut last,
+            mut last_packed,
+        } = shown;
+        let mut flow = ControlFlow::Continue(());
+        let base = self.base;
+        'links: for &link in links {
+            self.note_at(link, Access::Reuse, guard);
+            if let Some(leaf) = link.leaf(base) {
+                if BOUNDED && from.leaves_out(way, leaf.key()) {
+                    continue;
+                }
+                self.visit_leaf(leaf);
+                last = link;
+                left -= 1;
+                flow = visit(leaf.key(), leaf.value());
+            } else if let Some(pack) = link.pack(base) {
+                self.visit_pack(pack);
+                let mut held = pack.last();
+                if way == Way::Backward {
+                    held = held.reversed();
+                }
+                for at in 0..PACKED {
+                    let Some((key, value)) = held.record(at) else {
+                        break;
+                    };
+                    let bytes = key.to_be_bytes();
+                    if BOUNDED && from.leaves_out(way, &bytes) {
+                        continue;
+                    }
+                    // Where all that are not before the start were removed, the walk can't
+                    // continue from here.
+                    (last, last_packed) = (link, key);
+                    left -= 1;
+                    flow = visit(&bytes, pack.lend(value));
+                    if flow.is_break() || left == 0 {
+                        break 'links;
+                    }
+                }
+            } else if let Some(dense) = link.dense(base) {
+                if BOUNDED && from.leaves_out(way, &way.last_of(Terminal::DenseLeaf(dense))) {
+                    continue;
+                }
+                last = link;
+                let seen;
+                (seen, flow) = self.show_dense(dense, way, from, left, visit);
+                left -= seen;
             }
-            seen += 1;
-            let flow = visit(&key, pack.lend(value));
-            if flow.is_break() || seen == limit {
-                return (seen, flow);
+            if flow.is_break() || left == 0 {
+                break;
             }
         }
-        (seen, ControlFlow::Continue(()))
+        if left == 0 {
+            flow = ControlFlow::Break(());
+        }
+        let shown = Shown {
+            left,
+            last,
+            last_packed,
+        };
+        (shown, flow)
     }
 
-    /// Shows up to `limit` records of a dense leaf.
+    /// How many links are wanted beyond these, for so many records. Each leads to one or more, and
+    /// most packs have two or three.
+    fn links_wanted(pending: &[Link<'_>], records: usize) -> usize {
+        if records >= 2 * (MOST_AHEAD + AHEAD_OF_NEED) {
+            return records;
+        }
+        let packs = pending.iter().filter(|link| !link.is_leaf()).count();
+        records.saturating_sub(pending.len() + packs)
+    }
+
+    /// Shows up to `limit` records of a dense leaf. Returns their number, and whether to go on.
+    #[inline(never)]
     fn show_dense(
         &self,
         dense: DenseLeaf<'_>,
@@ -176,7 +220,7 @@ impl<M: Memory, R: Reach> Tree<M, R> {
         start: Start<'_>,
         limit: usize,
         visit: &mut impl FnMut(&[u8], Loan<'_>) -> ControlFlow<()>,
-    ) -> Shown {
+    ) -> (usize, ControlFlow<()>) {
         self.memory().charge_access(dense.address(), DENSE_HEAD);
         let (mut key, mut seen, mut values) = (*dense.least(), 0, [0; 64]);
         for group in 0..4 {

@@ -146,7 +146,10 @@ impl<M: Memory, R: Reach> Tree<M, R> {
     /// Charges the read of a leaf.
     #[inline(always)]
     pub fn visit_leaf(&self, leaf: Leaf<'_>) {
-        self.memory().charge_access(leaf.address(), leaf.bytes());
+        // The length is not read for nothing.
+        if M::CHARGES {
+            self.memory().charge_access(leaf.address(), leaf.bytes());
+        }
     }
 
     /// Charges the read of a pack.

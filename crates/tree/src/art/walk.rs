@@ -14,17 +14,22 @@ use smallvec::SmallVec;
 use timberline_sync::Restart;
 use timberline_sync::epoch::Guard;
 use timberline_sync::shim::pause;
-use timberline_tier::{Memory, TierId};
+use timberline_tier::{Memory, TierId, hint};
 
 use super::node::{
-    Inner, InnerLink, Link, PACK_BYTES, Parent, Position, Reach, leaf_bytes, position, value_offset,
+    Base, Inner, Kind, Link, PACK_BYTES, Parent, Position, Reach, leaf_bytes, position,
+    value_offset,
 };
 use super::tree::{Tree, common};
 use super::way::Start;
 use crate::range::Way;
 
+/// The most links that are taken ahead of need out of a node above others. A ring has room for as
+/// many beyond those that are wanted.
+pub(super) const AHEAD_OF_NEED: usize = 16;
+
 /// The most links that are taken out of a node at a time.
-const TAKEN: usize = 16;
+const MOST_TAKEN: usize = 2 * AHEAD_OF_NEED;
 
 /// The number of a dense leaf's values that are prefetched where a walk begins.
 const VALUES_AHEAD: usize = 48;
@@ -42,23 +47,33 @@ pub(super) enum Filled {
     Lost,
 }
 
+/// A node of the path.
 struct Frame<'g, R> {
     inner: Inner<'g, R>,
-    links: [Link<'g>; TAKEN],
-    /// The numbers of the first link that is not passed yet, and of the next one to come.
-    taken: u8,
-    count: u8,
     /// The position that the next links come from; `None` after the last.
     next: Option<Position>,
-    /// Whether links here lead to inner nodes rather than records: then links are taken ahead of
-    /// need.
-    is_upper: bool,
+    /// How many of the links that are put off are of this node.
+    put_off: u8,
+    /// How many links are taken ahead of need, where they lead to inner nodes rather than records;
+    /// otherwise 0.
+    ahead: u8,
 }
 
 impl<'g, R> Frame<'g, R> {
-    /// The links that are not passed yet.
-    fn left(&self) -> &[Link<'g>] {
-        &self.links[usize::from(self.taken)..usize::from(self.count)]
+    /// A node of which no link is taken yet.
+    fn new(inner: Inner<'g, R>, next: Option<Position>, ahead: u8) -> Self {
+        let put_off = 0;
+        Frame {
+            inner,
+            next,
+            put_off,
+            ahead,
+        }
+    }
+
+    /// Whether links are left.
+    fn has_more(&self) -> bool {
+        self.put_off > 0 || self.next.is_some()
     }
 }
 
@@ -70,12 +85,14 @@ pub(super) struct Walker<'g, M: Memory, R: Reach> {
     /// The slowest tier to walk. Nodes of slower tiers are skipped, with their subtrees.
     slowest: Option<TierId>,
     from: Start<'g>,
-    /// The number of the link to the start of the range; its target may have records before the
-    /// start, too.
-    sought: usize,
-    /// The path: `depth` nodes down to the current one. Those behind are kept to be used again.
-    frames: SmallVec<[Frame<'g, R>; 4]>,
-    depth: usize,
+    /// Whether the first link leads to the start of the range; its target may have records before
+    /// the start, too.
+    sought: bool,
+    /// The current node, and those above it that have links left.
+    top: Option<Frame<'g, R>>,
+    above: SmallVec<[Frame<'g, R>; 6]>,
+    /// The links that were taken out of these nodes and are not passed yet: the next one last.
+    put_off: SmallVec<[Link<'g>; 2 * MOST_TAKEN]>,
     started: bool,
     restarts: u32,
 }
@@ -88,9 +105,10 @@ impl<'g, M: Memory, R: Reach> Walker<'g, M, R> {
             way,
             slowest: None,
             from,
-            sought: usize::MAX,
-            frames: SmallVec::new(),
-            depth: 0,
+            sought: false,
+            top: None,
+            above: SmallVec::new(),
+            put_off: SmallVec::new(),
             started: false,
             restarts: 0,
         }
@@ -102,40 +120,42 @@ impl<'g, M: Memory, R: Reach> Walker<'g, M, R> {
         self
     }
 
-    /// The lower bound of the records to show of the target of link `number`.
+    /// Whether the first link since the walk's start leads to that start, where records may have to
+    /// be left out. Says so once.
     #[inline(always)]
-    pub fn from(&self, number: usize) -> Start<'g> {
-        match number == self.sought {
-            true => self.from,
-            false => Start::Everything,
-        }
+    pub fn was_sought(&mut self) -> bool {
+        std::mem::take(&mut self.sought)
     }
 
-    /// Whether all records below link `number` are before the start.
-    #[inline(always)]
-    pub fn leaves_out(&self, number: usize, link: Link<'g>) -> bool {
-        number == self.sought
-            && link
-                .terminal(self.tree.base)
-                .is_some_and(|terminal| self.from.leaves_out(self.way, &self.way.last_of(terminal)))
+    /// The start of the walk.
+    pub fn start(&self) -> Start<'g> {
+        self.from
     }
 
-    /// Writes links into `ring`, each at the index of its number, from `walked` until there are
-    /// `until`. The caller will want at most `most`. Returns the number of links then.
-    #[inline(always)]
-    pub fn fill<const N: usize>(
+    /// Whether all records below a link are before the start.
+    pub fn leaves_out(&self, link: Link<'g>) -> bool {
+        link.terminal(self.tree.base)
+            .is_some_and(|terminal| self.from.leaves_out(self.way, &self.way.last_of(terminal)))
+    }
+
+    /// Writes links into `ring`, from `walked` until there are `until`, or a few more. The caller
+    /// will want at most `most`. The ring has room for [`AHEAD_OF_NEED`] more than `until`. Returns
+    /// the number of links then.
+    // A function of its own: what shows records has other uses for registers.
+    #[inline(never)]
+    pub fn fill(
         &mut self,
-        ring: &mut [Link<'g>; N],
+        ring: &mut [Link<'g>],
         mut walked: usize,
         until: usize,
         most: usize,
     ) -> (usize, Filled) {
         if !self.started {
-            match self.seek() {
+            match self.seek(until - walked) {
                 Ok(None) => {}
                 Ok(Some(link)) => {
-                    ring[walked % N] = link;
-                    self.sought = walked;
+                    ring[walked] = link;
+                    self.sought = true;
                     walked += 1;
                     if link.is_dense() {
                         return (walked, Filled::WithDense);
@@ -145,42 +165,31 @@ impl<'g, M: Memory, R: Reach> Walker<'g, M, R> {
             }
         }
         while walked < until {
-            let Some(frame) = self.top() else {
-                return (walked, Filled::Ended);
-            };
-            let link;
-            if frame.taken < frame.count {
-                link = frame.links[usize::from(frame.taken) % TAKEN];
-                frame.taken += 1;
-                if let Some(inner) = link.inner() {
-                    if self.enter(inner).is_err() {
-                        return (walked, Filled::Lost);
-                    }
-                    continue;
+            let Some(top) = &mut self.top else {
+                self.top = self.above.pop();
+                if self.top.is_none() {
+                    return (walked, Filled::Ended);
                 }
-                ring[walked % N] = link;
-                walked += 1;
-            } else if let Some(next) = frame.next {
-                let at = walked % N;
-                let count = (until - walked).min(N - at).min(TAKEN);
-                let taken = match frame.is_upper {
-                    true => self.take(next, most - walked).map(|()| 0),
-                    false => self.take_records(next, &mut ring[at..at + count]),
-                };
-                let Ok(taken) = taken else {
-                    return (walked, Filled::Lost);
-                };
-                if taken == 0 {
-                    continue;
-                }
-                walked += taken;
-                link = ring[(walked - 1) % N];
-            } else {
-                self.depth -= 1;
                 continue;
-            }
-            if link.is_dense() {
-                if let Some(&next) = self.top().and_then(|frame| frame.left().first()) {
+            };
+            let step = if top.put_off > 0 {
+                self.pass(ring, walked, until)
+            } else if let Some(next) = top.next {
+                let room = match usize::from(top.ahead) {
+                    0 => until - walked,
+                    ahead => ahead.min(most - walked),
+                };
+                self.take(next, &mut ring[walked..walked + room])
+            } else {
+                self.top = None;
+                continue;
+            };
+            let Ok(taken) = step else {
+                return (walked, Filled::Lost);
+            };
+            walked += taken;
+            if taken > 0 && ring[walked - 1].is_dense() {
+                if let Some(&next) = self.put_off.last() {
                     Self::prefetch(self.tree, next);
                 }
                 return (walked, Filled::WithDense);
@@ -194,108 +203,120 @@ impl<'g, M: Memory, R: Reach> Walker<'g, M, R> {
     pub fn start_over(&mut self, from: Start<'g>) {
         pause(self.restarts);
         self.restarts += 1;
-        (self.from, self.started, self.depth) = (from, false, 0);
+        (self.from, self.started, self.top) = (from, false, None);
+        self.above.clear();
+        self.put_off.clear();
     }
 
-    /// The current node.
+    /// Makes a node the current one, of which no link is taken yet.
     #[inline(always)]
-    fn top(&mut self) -> Option<&mut Frame<'g, R>> {
-        self.frames.get_mut(self.depth.wrapping_sub(1))
-    }
-
-    /// Enters a node, of which no link is taken yet.
-    fn push(&mut self, inner: Inner<'g, R>, next: Option<Position>) {
-        self.depth += 1;
-        if let Some(frame) = self.top() {
-            (frame.inner, frame.taken, frame.count) = (inner, 0, 0);
-            (frame.next, frame.is_upper) = (next, false);
-            return;
+    fn push(&mut self, inner: Inner<'g, R>, next: Option<Position>, ahead: u8) {
+        let above = self.top.replace(Frame::new(inner, next, ahead));
+        if let Some(above) = above.filter(Frame::has_more) {
+            self.above.push(above);
         }
-        self.frames.push(Frame {
-            inner,
-            links: [Link::NONE; TAKEN],
-            taken: 0,
-            count: 0,
-            next,
-            is_upper: false,
-        });
     }
 
-    /// Enters a child of the current node.
-    #[inline(never)]
-    fn enter(&mut self, link: InnerLink<'g>) -> Result<(), Restart> {
-        let Some(frame) = self.top() else {
-            return Err(Restart);
+    /// Passes the next links that were put off: into the ring, or, if the first leads to an inner
+    /// node, on to that one.
+    #[inline(always)]
+    fn pass(
+        &mut self,
+        ring: &mut [Link<'g>],
+        walked: usize,
+        until: usize,
+    ) -> Result<usize, Restart> {
+        let Some(top) = &mut self.top else {
+            return Ok(0);
         };
-        let parent = Parent::Node(frame.inner, 0);
-        let inner = self.tree.enter(link, &parent)?;
-        self.push(inner, Some(self.way.begin()));
-        Ok(())
+        let rest = self.put_off.len() - usize::from(top.put_off);
+        let next = self.put_off[rest..].iter().rev();
+        let mut passed = 0;
+        for (place, &link) in ring[walked..until].iter_mut().zip(next) {
+            if link.is_record() {
+                *place = link;
+                passed += 1;
+                continue;
+            }
+            if link.is_dense() {
+                *place = link;
+                passed += 1;
+            } else if passed == 0 {
+                self.put_off.pop();
+                top.put_off -= 1;
+                let link = link.inner().ok_or(Restart)?;
+                let inner = self.tree.enter(link, &Parent::Node(top.inner, 0))?;
+                self.push(inner, Some(self.way.begin()), 0);
+                return Ok(0);
+            }
+            break;
+        }
+        top.put_off -= passed as u8;
+        self.put_off.truncate(self.put_off.len() - passed);
+        Ok(passed)
     }
 
-    /// Takes the next links out of the current node, and prefetches their targets.
-    #[inline(never)]
-    fn take(&mut self, from: Position, most: usize) -> Result<(), Restart> {
+    /// Takes the next links out of the current node, and prefetches their targets. Those from the
+    /// first link to an inner node on, or behind one to a dense leaf, are put off. Returns the
+    /// number of the others.
+    #[inline(always)]
+    fn take(&mut self, from: Position, into: &mut [Link<'g>]) -> Result<usize, Restart> {
         let (tree, way, slowest) = (self.tree, self.way, self.slowest);
-        let Some(frame) = self.top() else {
-            return Ok(());
+        let Some(top) = &mut self.top else {
+            return Ok(0);
         };
-        let links = &mut frame.links[..most.clamp(1, TAKEN)];
-        let (count, next) = Self::take_from(tree, frame.inner, way, slowest, from, links)?;
+        let most = into.len().min(MOST_TAKEN);
+        let into = &mut into[..most];
+        let (count, next) = Self::take_from(tree, &top.inner, way, slowest, from, into)?;
+        top.next = next;
+        let taken = &into[..count];
+        let base = tree.base;
+        for (at, &link) in taken.iter().enumerate() {
+            if !link.is_record() {
+                return Ok(at + self.put_off(&taken[at..]));
+            }
+            Self::prefetch_record(tree, base, link);
+        }
+        Ok(count)
+    }
+
+    /// Puts off these links of the current node, but for the first if it leads to a dense leaf.
+    /// Returns the number of the others.
+    #[inline(never)]
+    fn put_off(&mut self, links: &[Link<'g>]) -> usize {
+        let (Some(top), Some(first)) = (&mut self.top, links.first()) else {
+            return 0;
+        };
+        let passed = usize::from(first.is_dense());
+        top.put_off = (links.len() - passed) as u8;
+        let rest = self.put_off.len();
+        self.put_off.extend_from_slice(&links[passed..]);
+        self.put_off[rest..].reverse();
+        if passed > 0 {
+            Self::prefetch(self.tree, *first);
+            return passed;
+        }
+        top.ahead = ahead_of_need(*first);
         // Showing a dense leaf takes long enough to prefetch the next one then.
-        for &link in &frame.links[..count] {
-            Self::prefetch(tree, link);
+        let base = self.tree.base;
+        for &link in links {
+            if link.is_record() {
+                Self::prefetch_record(self.tree, base, link);
+                continue;
+            }
+            Self::prefetch(self.tree, link);
             if link.is_dense() {
                 break;
             }
         }
-        (frame.taken, frame.count, frame.next) = (0, count as u8, next);
-        Ok(())
-    }
-
-    /// The same, into a ring, up to the first link to an inner node or a dense leaf. The links
-    /// after that one stay with the node. Returns the number of links in the ring.
-    #[inline(always)]
-    fn take_records(&mut self, from: Position, into: &mut [Link<'g>]) -> Result<usize, Restart> {
-        let (tree, way, slowest) = (self.tree, self.way, self.slowest);
-        let Some(frame) = self.top() else {
-            return Ok(0);
-        };
-        let (count, next) = Self::take_from(tree, frame.inner, way, slowest, from, into)?;
-        (frame.taken, frame.count, frame.next) = (0, 0, next);
-        for (at, &link) in into[..count].iter().enumerate() {
-            if link.is_record() {
-                // Prefetches one or two lines without a branch, which would be mispredicted half of
-                // the time.
-                let bytes = if link.is_leaf() {
-                    leaf_bytes(8)
-                } else {
-                    PACK_BYTES
-                };
-                tree.memory().prefetch(link.address(tree.base), bytes);
-                continue;
-            }
-            let taken = at + usize::from(link.is_dense());
-            frame.is_upper = taken == 0;
-            frame.count = (count - taken) as u8;
-            frame.links[..count - taken].copy_from_slice(&into[taken..count]);
-            Self::prefetch(tree, link);
-            if !link.is_dense() {
-                frame
-                    .left()
-                    .iter()
-                    .for_each(|&link| Self::prefetch(tree, link));
-            }
-            return Ok(taken);
-        }
-        Ok(count)
+        0
     }
 
     /// Takes links out of a node.
     #[inline(always)]
     fn take_from(
         tree: &Tree<M, R>,
-        inner: Inner<'g, R>,
+        inner: &Inner<'g, R>,
         way: Way,
         slowest: Option<TierId>,
         from: Position,
@@ -317,6 +338,18 @@ impl<'g, M: Memory, R: Reach> Walker<'g, M, R> {
         Ok((count, next))
     }
 
+    /// Prefetches a leaf or a pack, without a branch between them: it would be mispredicted half of
+    /// the time.
+    #[inline(always)]
+    fn prefetch_record(tree: &Tree<M, R>, base: Base<R>, link: Link<'_>) {
+        if M::CHARGES {
+            return Self::prefetch(tree, link);
+        }
+        for address in link.record_lines(base) {
+            hint::prefetch_lines(address, 1);
+        }
+    }
+
     #[inline(always)]
     fn prefetch(tree: &Tree<M, R>, link: Link<'_>) {
         let prefetch = |bytes| tree.memory().prefetch(link.address(tree.base), bytes);
@@ -328,8 +361,31 @@ impl<'g, M: Memory, R: Reach> Walker<'g, M, R> {
         } else if link.is_dense() {
             prefetch(value_offset(8));
         } else {
-            prefetch(link.kind().bytes::<R>().min(128));
+            // Of a large one, where plain memory allows: the links that are taken first.
+            let most = if M::CHARGES { 128 } else { 320 };
+            prefetch(link.kind().bytes::<R>().min(most));
         }
+    }
+
+    /// Prefetches the entries of a node of 256 from a byte on. It has many lines, and which links
+    /// are there is known only then.
+    #[inline(always)]
+    fn prefetch_entries(&self, link: Link<'g>, byte: u8, wanted: usize) {
+        // Where memory is charged, the whole node is when links are taken.
+        if M::CHARGES || link.direct().is_none() {
+            return;
+        }
+        // Nodes of this kind are half full at times.
+        let bytes = 2 * wanted.min(MOST_TAKEN) * size_of::<R>();
+        let (kind, address) = (Kind::N256, link.address(self.tree.base));
+        let entry = address + kind.entry::<R>(byte);
+        let first = match self.way {
+            Way::Forward => entry,
+            Way::Backward => entry.saturating_sub(bytes),
+        };
+        let first = first.clamp(address, address + kind.bytes::<R>() - 1);
+        hint::prefetch_lines(address, 1);
+        hint::prefetch(first, bytes.min(address + kind.bytes::<R>() - first));
     }
 
     /// Prefetches values of a dense leaf that has all, from the start of the walk on: as many as
@@ -348,7 +404,7 @@ impl<'g, M: Memory, R: Reach> Walker<'g, M, R> {
 
     /// Builds the path to the start of the walk. Returns the link there, if the path ends at
     /// records.
-    fn seek(&mut self) -> Result<Option<Link<'g>>, Restart> {
+    fn seek(&mut self, wanted: usize) -> Result<Option<Link<'g>>, Restart> {
         self.started = true;
         let (mut parent, mut link) = self.tree.root.read(self.tree.store.pinned(self.guard))?;
         let mut depth = 0;
@@ -366,11 +422,14 @@ impl<'g, M: Memory, R: Reach> Walker<'g, M, R> {
             let Some(inner) = link.inner() else {
                 return Ok(None);
             };
-            let inner = self.tree.enter(inner, &parent)?;
             let from = self.from;
+            if let Some(&byte) = from.key().and_then(|key| key.get(depth)) {
+                self.prefetch_entries(link, byte, wanted);
+            }
+            let inner = self.tree.enter(inner, &parent)?;
             let Some(key) = from.key() else {
                 let begin = Some(self.way.begin());
-                self.push(inner, begin);
+                self.push(inner, begin, 0);
                 return Ok(None);
             };
             let len = inner.get(|body| body.prefix_len())?;
@@ -394,16 +453,29 @@ impl<'g, M: Memory, R: Reach> Walker<'g, M, R> {
             };
             if let Some(all) = all {
                 let begin = all.then(|| self.way.begin());
-                self.push(inner, begin);
+                self.push(inner, begin, 0);
                 return Ok(None);
             }
             let at = position(key, branch);
             let child = inner.child(at)?;
             let next = self.way.after(at);
-            self.push(inner, next);
+            self.push(inner, next, ahead_of_need(child));
             parent = Parent::Node(inner, at);
             (link, depth) = (child, branch + usize::from(at > 0));
         }
+    }
+}
+
+/// How many links to take at once, ahead of need, out of a node with this link: none where it leads
+/// to records, and a few where a child alone has many.
+#[inline(always)]
+fn ahead_of_need(link: Link<'_>) -> u8 {
+    if link.is_none() || link.is_terminal() {
+        return 0;
+    }
+    match link.kind() {
+        Kind::N3 | Kind::N16 => AHEAD_OF_NEED as u8,
+        Kind::N48 | Kind::N256 => 2,
     }
 }
 

@@ -3,7 +3,7 @@
 use std::cmp::Ordering::{Greater, Less};
 use std::ops::Bound;
 
-use super::node::{AT_END, DenseLeaf, LAST, Position, Record, Terminal, TerminalKey};
+use super::node::{AT_END, DenseLeaf, LAST, Position, Terminal, TerminalKey};
 use crate::range::Way;
 
 impl Way {
@@ -21,15 +21,6 @@ impl Way {
             Way::Forward => (at < LAST).then_some(at + 1),
             Way::Backward => at.checked_sub(1),
         }
-    }
-
-    /// A pack's records.
-    #[inline(always)]
-    pub fn over(self, held: &[Record]) -> impl Iterator<Item = Record> {
-        (0..held.len()).map(move |at| match self {
-            Way::Forward => held[at],
-            Way::Backward => held[held.len() - 1 - at],
-        })
     }
 
     /// The next of some places, a bit each; there is one.

@@ -317,6 +317,15 @@ impl<R: Reach> Body<R> {
         match self.view(kind) {
             View::PackedRecords(keys, cells) => {
                 let (end, mut count) = (self.has_end(), 0);
+                if from == AT_END {
+                    let all = self.count().min(cells.len());
+                    for (place, cell) in links.iter_mut().zip(&cells[..all]) {
+                        *place = cell.load();
+                    }
+                    let next = links.len();
+                    let rest = (next < all).then(|| Self::lane_position(keys, next, end));
+                    return (all.min(next), rest);
+                }
                 for (lane, cell) in cells.iter().enumerate().take(self.count()) {
                     let at = Self::lane_position(keys, lane, end);
                     if at < from {
@@ -359,8 +368,9 @@ impl<R: Reach> Body<R> {
             count = 1;
         }
         let first = usize::from(from.saturating_sub(1)).min(255);
+        let mut start = first & !15;
         let mut passed = !0 << (first % 16);
-        for start in (first & !15..256).step_by(16) {
+        while start < 256 {
             let (occupied, child) = group(start / 16);
             let mut occupied = occupied & passed;
             passed = !0;
@@ -373,6 +383,7 @@ impl<R: Reach> Body<R> {
                 count += 1;
                 occupied &= occupied - 1;
             }
+            start += 16;
         }
         (count, None)
     }

@@ -282,15 +282,12 @@ impl Records {
         if !packed && there & wanted == wanted && wanted != 0 {
             let places = wanted.trailing_zeros() as usize..64 - wanted.leading_zeros() as usize;
             let cells = cells.get(64 * usize::from(group)..).unwrap_or(&[]);
-            for (value, cell) in values
-                .iter_mut()
-                .zip(cells)
-                .take(places.end)
-                .skip(places.start)
-            {
-                *value = cell.load(Relaxed);
+            if let Some(cells) = cells.get(places.clone()) {
+                for (value, cell) in values[places].iter_mut().zip(cells) {
+                    *value = cell.load(Relaxed);
+                }
+                return wanted;
             }
-            return wanted;
         }
         let mut rank = match packed {
             true => self.rank(64 * group),

@@ -183,10 +183,14 @@ impl<'g, R: Reach> Inner<'g, R> {
         // SAFETY: a link is nothing but what is stored. Until the read is validated nothing is
         // done with what it puts there, and it does not stay there otherwise.
         let stored = unsafe { &mut *(std::ptr::from_mut(links) as *mut [StoredLink]) };
-        let taken = self.node.get(|body| match way {
-            Way::Forward => body.take(self.kind(), from, stored),
-            Way::Backward => body.take_back(from, stored),
-        });
+        // As in `child_for`.
+        let taken = self.node.get(
+            #[inline(always)]
+            |body| match way {
+                Way::Forward => body.take(self.kind(), from, stored),
+                Way::Backward => body.take_back(from, stored),
+            },
+        );
         if taken.is_err() {
             links.fill(Link::NONE);
         }

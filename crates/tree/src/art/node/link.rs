@@ -230,18 +230,18 @@ impl StoredLink {
     /// Whether it leads to a leaf or a pack.
     #[inline(always)]
     pub fn is_record(self) -> bool {
-        // Scans test each link: a bit for each of the sixteen tags, instead of two branches.
-        const RECORDS: u32 = {
-            let (mut records, mut tag) = (0, 0);
-            while tag < 16 {
-                let word = tag << 2;
+        // Scans test each link: a bit for each value of the six lowest bits, instead of two
+        // branches.
+        const RECORDS: u64 = {
+            let (mut records, mut word) = (0, 0);
+            while word < 64 {
                 let is_record = word & LEAF != 0 || word & TAG == PACK;
-                records |= (is_record as u32) << tag;
-                tag += 1;
+                records |= (is_record as u64) << word;
+                word += 1;
             }
             records
         };
-        RECORDS >> (self.0 >> 2 & 15) & 1 != 0
+        RECORDS >> (self.0 & 63) & 1 != 0
     }
 
     /// The kind of the inner node, if it leads to one.

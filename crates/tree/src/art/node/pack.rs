@@ -129,6 +129,29 @@ pub struct PackSnapshot {
     count: usize,
 }
 
+impl PackSnapshot {
+    /// A record, if there are as many.
+    #[inline(always)]
+    pub fn record(&self, at: usize) -> Option<Record> {
+        (at < self.count).then(|| self.records[at])
+    }
+
+    /// The same records in the reverse order.
+    #[inline(always)]
+    pub fn reversed(self) -> Self {
+        // Each place by its number, so that records may be in registers.
+        let [first, second, third] = self.records;
+        let records = match self.count {
+            3 => [third, second, first],
+            _ => [second, first, third],
+        };
+        match self.count {
+            ..2 => self,
+            count => PackSnapshot { records, count },
+        }
+    }
+}
+
 impl std::ops::Deref for PackSnapshot {
     type Target = [Record];
 
