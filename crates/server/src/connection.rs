@@ -345,7 +345,7 @@ async fn unblock(
     let mut now = millis_since_1970();
     while session.is_blocked() {
         // It was run, and is not done.
-        session.counts.commands -= 1;
+        session.count(|it| it.commands -= 1);
         flush(shared, session, stream, out).await?;
         match blocked::event(session, stream.socket()).await? {
             blocked::Event::Woken if session.client.is_killed() => {
@@ -353,7 +353,7 @@ async fn unblock(
             }
             blocked::Event::Woken if session.client.unblocked().is_none() => {
                 out.bytes = session.client.take_messages();
-                session.counts.commands += 1;
+                session.count(|it| it.commands += 1);
             }
             blocked::Event::Woken | blocked::Event::Again => {
                 now = millis_since_1970();

@@ -34,7 +34,7 @@ use std::time::Instant;
 use smallvec::SmallVec;
 use tracing::error;
 
-use crate::keyspace::{Hint, Keyspace, Known, LONG, Locks, StoreKey, string_key};
+use crate::keyspace::{Entry, Failed, Hint, Keyspace, Known, LONG, Locks, StoreKey, string_key};
 use crate::resp::{Args, Writer};
 use crate::seldom::Seldom;
 use crate::session::Session;
@@ -111,6 +111,26 @@ impl<'a> Call<'a> {
 
     pub fn keyspace(&self) -> &'a Keyspace {
         &self.shared.keyspace
+    }
+
+    /// A key of any type, as [`Keyspace::find`] finds it.
+    pub async fn find(&self, key: &[u8]) -> Result<Option<Entry>, Failure> {
+        let found = self.keyspace().find(key, self.now).await;
+        Ok(self.looked_up(found.map_err(Failed::Store))?)
+    }
+
+    /// Notes whether a key was found, if the command is one that reads. One of another type is
+    /// there, too.
+    pub fn looked_up<T>(&self, found: Result<Option<T>, Failed>) -> Result<Option<T>, Failed> {
+        let is_there = match &found {
+            Ok(found) => found.is_some(),
+            Err(Failed::WrongType) => true,
+            Err(Failed::Store(_)) => return found,
+        };
+        if self.command.flags.has(Flags::READ) {
+            self.session.note_lookup(is_there);
+        }
+        found
     }
 
     /// An argument that the command's arity or a check before says is there.
@@ -265,7 +285,6 @@ pub(crate) async fn run(mut call: Call<'_>) {
         Some(_) => cluster::handler(call.command),
         None => call.command.handler,
     };
-    let before = call.session.counts;
     let done = match handler {
         Handler::Now(run) => run(&mut call),
         Handler::Later(run) => run(&mut call).await,
@@ -274,31 +293,14 @@ pub(crate) async fn run(mut call: Call<'_>) {
             None => run(&mut call).await,
         },
     };
-    let after = call.session.counts;
-    if (after.hits, after.misses) == (before.hits, before.misses) {
-        count_lookups(&mut call);
-    }
     drop(locks);
     finish(call, done, start, began);
-}
-
-/// Notes which of its keys a reading command found, where it does not do so itself. Its keys' locks
-/// are held, so they are there if they were.
-fn count_lookups(call: &mut Call) {
-    let keyspace = call.keyspace();
-    // What is in the pool would have to be read again.
-    if !call.command.flags.has(Flags::READ) || keyspace.node().is_some() {
-        return;
-    }
-    for key in call.keys() {
-        call.session.note_lookup(keyspace.is_there(key));
-    }
 }
 
 /// A command is done, whose reply begins there and that began then.
 fn finish(mut call: Call, done: Done, start: usize, began: Option<Instant>) {
     call.count_reply();
-    call.session.counts.commands += 1;
+    call.session.count(|it| it.commands += 1);
     if call.command.flags.has(Flags::WRITE) {
         call.session.wrote = true;
     }
