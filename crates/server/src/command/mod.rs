@@ -182,6 +182,42 @@ impl<'a> Call<'a> {
     }
 }
 
+/// What became of a command that was to be run without waiting.
+pub(crate) enum Attempt<'s> {
+    Done,
+    /// Nothing was done: it is for [`dispatch`].
+    None,
+    /// It was admitted, and has to wait: for locks, or with those for the rest.
+    Waits(Waiting<'s>),
+}
+
+/// A command that was admitted outside of a transaction, and has to wait.
+pub(crate) struct Waiting<'s> {
+    command: &'static Command,
+    began: Option<Instant>,
+    /// Its keys' locks, if they were free. Then what needs no waiting was tried.
+    locks: Option<Locks<'s>>,
+}
+
+impl<'s> Waiting<'s> {
+    /// Runs it, and writes its reply.
+    pub async fn run(
+        self,
+        shared: &'s Shared,
+        session: &mut Session,
+        args: Args<'_>,
+        out: &mut Writer,
+        now: i64,
+    ) {
+        let (locks, was_tried) = match self.locks {
+            Some(locks) => (locks, true),
+            None => (lock(shared, self.command, args).await, false),
+        };
+        let call = Call::new(shared, session, self.command, args, out, now);
+        run_locked(call, self.began, locks, was_tried).await;
+    }
+}
+
 /// Runs a client's command, or queues it in a transaction, and writes its reply. `found` is the
 /// table's row for its name.
 pub(crate) async fn dispatch(
@@ -223,60 +259,82 @@ pub(crate) async fn dispatch(
     run(Call::new(shared, session, command, args, out, now)).await;
 }
 
-/// Runs a client's command that need not wait, and writes its reply. Otherwise does nothing, and
-/// says so: it is for [`dispatch`] then. `hint` says what was found of its record.
-pub(crate) fn dispatch_now(
-    shared: &Shared,
+/// Runs a client's command that need not wait, and writes its reply. Otherwise says how far it
+/// came, and the reply is as it was. `hint` says what was found of its record.
+pub(crate) fn dispatch_now<'s>(
+    shared: &'s Shared,
     session: &mut Session,
     found: Option<&'static Command>,
     args: Args<'_>,
     out: &mut Writer,
     now: i64,
     hint: Option<Hint<'_>>,
-) -> bool {
-    let Some(command) = found else { return false };
+) -> Attempt<'s> {
+    let Some(command) = found else {
+        return Attempt::None;
+    };
     let Handler::Quick(quick, _) = command.handler else {
-        return false;
+        return Attempt::None;
     };
     if session.transaction.is_some() || shared.keyspace.node().is_some() {
-        return false;
+        return Attempt::None;
     }
     if admitted(shared, session, found, args, out).is_none() {
-        return true;
+        return Attempt::Done;
     }
     let (start, began) = (out.bytes.len(), shared.slowlog.clock(session));
+    let waits = |locks| {
+        Attempt::Waits(Waiting {
+            command,
+            began,
+            locks,
+        })
+    };
     let mut call = Call::new(shared, session, command, args, out, now);
     let done = match hint.filter(|_| command.keys.is_one() && !command.flags.has(UNUSUAL_LOCKS)) {
         Some(hint) => {
-            let Some(_lock) = shared.keyspace.locks.try_lock_at(hint.stripe) else {
-                return false;
+            let Some(lock) = shared.keyspace.locks.try_lock_at(hint.stripe) else {
+                return waits(None);
             };
             call.known = Some(hint);
-            quick(&mut call)
+            let Some(done) = quick(&mut call) else {
+                return waits(Some(Locks::from_iter([lock])));
+            };
+            drop(lock);
+            done
         }
         None => {
-            let Some(_locks) = lock_now(&call) else {
-                return false;
+            let Some(locks) = lock_now(shared, command, args) else {
+                return waits(None);
             };
-            quick(&mut call)
+            let Some(done) = quick(&mut call) else {
+                return waits(Some(locks));
+            };
+            drop(locks);
+            done
         }
     };
-    let Some(done) = done else { return false };
     finish(call, done, start, began);
-    true
+    Attempt::Done
 }
 
 /// Runs one command of a transaction, whose locks are held, or one that takes its locks.
-pub(crate) async fn run(mut call: Call<'_>) {
-    let start = call.out.bytes.len();
+pub(crate) async fn run(call: Call<'_>) {
     let began = call.shared.slowlog.clock(call.session);
     let locks = match call.in_exec {
         true => Locks::new(),
-        false => match lock_now(&call) {
+        false => match lock_now(call.shared, call.command, call.args) {
             Some(locks) => locks,
-            None => lock(&call).await,
+            None => lock(call.shared, call.command, call.args).await,
         },
     };
+    run_locked(call, began, locks, false).await;
+}
+
+/// Runs a command that has its locks, and gives them back. `was_tried` says that it could not be
+/// done without waiting.
+async fn run_locked(mut call: Call<'_>, began: Option<Instant>, locks: Locks<'_>, was_tried: bool) {
+    let start = call.out.bytes.len();
     if !call.command.flags.has(Flags::READ.and(Flags::WRITE)) {
         // It may show or reset the count.
         call.session.count_commands(call.shared);
@@ -288,10 +346,13 @@ pub(crate) async fn run(mut call: Call<'_>) {
     let done = match handler {
         Handler::Now(run) => run(&mut call),
         Handler::Later(run) => run(&mut call).await,
-        Handler::Quick(quick, run) => match quick(&mut call) {
-            Some(done) => done,
-            None => run(&mut call).await,
-        },
+        Handler::Quick(quick, run) => {
+            let done = if was_tried { None } else { quick(&mut call) };
+            match done {
+                Some(done) => done,
+                None => run(&mut call).await,
+            }
+        }
     };
     drop(locks);
     finish(call, done, start, began);
@@ -325,29 +386,29 @@ fn tell(failure: &Failure, command: &Command) {
 
 /// The locks of a command whose keys have places that do not depend on its arguments, if nobody
 /// holds any of them.
-fn lock_now<'a>(call: &Call<'a>) -> Option<Locks<'a>> {
-    let (flags, keys) = (call.command.flags, call.command.keys);
+fn lock_now<'s>(shared: &'s Shared, command: &Command, args: Args<'_>) -> Option<Locks<'s>> {
+    let (flags, keys) = (command.flags, command.keys);
     let has_places = matches!(keys, Keys::At(..));
     if !has_places || flags.has(UNUSUAL_LOCKS) {
         return None;
     }
-    let locks = &call.shared.keyspace.locks;
+    let locks = &shared.keyspace.locks;
     if keys.is_one() {
-        let lock = locks.try_lock(call.arg(1))?;
+        let lock = locks.try_lock(args.get(1)?)?;
         return Some(SmallVec::from_iter([lock]));
     }
-    locks.try_lock_all(call.keys().into_iter())
+    locks.try_lock_all(keys.of(args).into_iter())
 }
 
-async fn lock<'a>(call: &Call<'a>) -> Locks<'a> {
-    let locks = &call.shared.keyspace.locks;
-    if call.command.flags.has(Flags::ALL_KEYS) {
+async fn lock<'s>(shared: &'s Shared, command: &Command, args: Args<'_>) -> Locks<'s> {
+    let locks = &shared.keyspace.locks;
+    if command.flags.has(Flags::ALL_KEYS) {
         return locks.lock_all().await;
     }
-    if call.command.flags.has(Flags::UNLOCKED) || call.command.keys.is_none() {
+    if command.flags.has(Flags::UNLOCKED) || command.keys.is_none() {
         return Locks::new();
     }
-    locks.lock(call.keys().into_iter()).await
+    locks.lock(command.keys.of(args).into_iter()).await
 }
 
 /// The command of these arguments; otherwise writes why it can't be run.
