@@ -14,7 +14,7 @@ use tracing::{debug, warn};
 use crate::ahead::Ahead;
 use crate::blocked;
 use crate::client::Client;
-use crate::command::{Command, dispatch, dispatch_now, end_watches, leave};
+use crate::command::{Attempt, Command, dispatch, dispatch_now, end_watches, leave};
 use crate::keyspace::Hints;
 use crate::options::Durability;
 use crate::resp::{Args, Limits, Parser, Writer};
@@ -111,7 +111,7 @@ enum Event {
     Woken,
 }
 
-impl Connection<'_> {
+impl<'a> Connection<'a> {
     async fn run(&mut self) -> io::Result<()> {
         loop {
             match self.event().await? {
@@ -203,7 +203,8 @@ impl Connection<'_> {
             if ahead.is_empty() && start == before {
                 break;
             }
-            let mut done = self.execute_now(ahead, now);
+            // An attempt that waits may hold locks, so nothing comes before its command is run.
+            let (mut done, mut attempt) = self.execute_now(ahead, now);
             while done < ahead.len() || self.out.bytes.len() >= ENOUGH {
                 if self.out.bytes.len() >= ENOUGH {
                     self.flush().await?;
@@ -220,9 +221,14 @@ impl Connection<'_> {
                     // Messages that came before this command are seen before its reply.
                     self.out.bytes.extend(self.session.client.take_messages());
                 }
-                let (session, out) = (&mut self.session, &mut self.out);
-                if !dispatch_now(self.shared, session, found, args, out, now, None) {
-                    dispatch(self.shared, session, found, args, out, now).await;
+                let (shared, session, out) = (self.shared, &mut self.session, &mut self.out);
+                if matches!(attempt, Attempt::None) {
+                    attempt = dispatch_now(shared, session, found, args, out, now, None);
+                }
+                match std::mem::replace(&mut attempt, Attempt::None) {
+                    Attempt::Done => {}
+                    Attempt::Waits(it) => it.run(shared, session, args, out, now).await,
+                    Attempt::None => dispatch(shared, session, found, args, out, now).await,
                 }
                 if session.blocked.is_some() {
                     let (shared, stream) = (self.shared, &mut self.stream);
@@ -272,11 +278,11 @@ impl Connection<'_> {
     }
 
     /// Executes the first of the commands that are there, as long as none has to wait, with all
-    /// that they look at fetched at the same time. Returns how many.
-    fn execute_now(&mut self, ahead: &Ahead, now: i64) -> usize {
+    /// that they look at fetched at the same time. Returns how many, and what became of the next.
+    fn execute_now(&mut self, ahead: &Ahead, now: i64) -> (usize, Attempt<'a>) {
         let is_usual = self.session.replies == Replies::On && !self.session.is_subscribed();
         if ahead.len() < 2 || !is_usual {
-            return 0;
+            return (0, Attempt::None);
         }
         let keyspace = &self.shared.keyspace;
         let places = keyspace.store().places();
@@ -285,21 +291,16 @@ impl Connection<'_> {
         for index in 0..ahead.len() {
             let (found, args) = ahead.command(index, &self.input);
             let (session, out) = (&mut self.session, &mut self.out);
-            if out.bytes.len() >= ENOUGH
-                || !dispatch_now(
-                    self.shared,
-                    session,
-                    found,
-                    args,
-                    out,
-                    now,
-                    hints.get(index),
-                )
-            {
-                return index;
+            if out.bytes.len() >= ENOUGH {
+                return (index, Attempt::None);
+            }
+            let (shared, hint) = (self.shared, hints.get(index));
+            match dispatch_now(shared, session, found, args, out, now, hint) {
+                Attempt::Done => {}
+                attempt => return (index, attempt),
             }
         }
-        ahead.len()
+        (ahead.len(), Attempt::None)
     }
 
     /// Sends the replies, once what they promise is on the disk.
@@ -345,7 +346,7 @@ async fn unblock(
     let mut now = millis_since_1970();
     while session.is_blocked() {
         // It was run, and is not done.
-        session.counts.commands -= 1;
+        session.count(|it| it.commands -= 1);
         flush(shared, session, stream, out).await?;
         match blocked::event(session, stream.socket()).await? {
             blocked::Event::Woken if session.client.is_killed() => {
@@ -353,7 +354,7 @@ async fn unblock(
             }
             blocked::Event::Woken if session.client.unblocked().is_none() => {
                 out.bytes = session.client.take_messages();
-                session.counts.commands += 1;
+                session.count(|it| it.commands += 1);
             }
             blocked::Event::Woken | blocked::Event::Again => {
                 now = millis_since_1970();

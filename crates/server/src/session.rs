@@ -1,5 +1,6 @@
 //! The state of one connection, as far as commands know it.
 
+use std::cell::Cell;
 use std::collections::BTreeSet;
 use std::sync::Arc;
 use std::sync::atomic::Ordering::Relaxed;
@@ -37,7 +38,7 @@ pub(crate) struct Session {
     /// When the last command ended, if another one may follow at once.
     pub clock: Option<Instant>,
     /// What it did and the server's counts do not have yet.
-    pub counts: Counts,
+    counts: Cell<Counts>,
     /// Bytes of long replies that are counted as the connection's until they are sent.
     pub replied: usize,
     pub transaction: Option<Transaction>,
@@ -58,7 +59,7 @@ impl Session {
             quits: false,
             wrote: false,
             clock: None,
-            counts: Counts::default(),
+            counts: Cell::default(),
             replied: 0,
             transaction: None,
             watched: Vec::new(),
@@ -94,18 +95,25 @@ impl Session {
 
     /// Adds what was done to the server's counts.
     pub fn count_commands(&mut self, shared: &Shared) {
-        let counts = std::mem::take(&mut self.counts);
+        let counts = self.counts.take();
         if counts.commands > 0 {
             shared.stats.add(counts);
         }
     }
 
     /// A reading command looked for a key.
-    pub fn note_lookup(&mut self, is_there: bool) {
-        match is_there {
-            true => self.counts.hits += 1,
-            false => self.counts.misses += 1,
-        }
+    pub fn note_lookup(&self, is_there: bool) {
+        self.count(|it| match is_there {
+            true => it.hits += 1,
+            false => it.misses += 1,
+        });
+    }
+
+    /// Counts something that it did.
+    pub fn count(&self, add: impl FnOnce(&mut Counts)) {
+        let mut counts = self.counts.get();
+        add(&mut counts);
+        self.counts.set(counts);
     }
 
     /// Bytes that its transaction takes.

@@ -7,6 +7,7 @@ mod client;
 mod nodes;
 
 use std::collections::BTreeSet;
+use std::io::{Read, Write};
 use std::os::unix::net::UnixStream;
 use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant};
@@ -227,4 +228,39 @@ fn sorted_sets() {
 #[test]
 fn combinations_of_sorted_sets() {
     compare_all(include_str!("answers/combinations.txt"));
+}
+
+/// How many keys INFO says that commands have found and missed.
+fn lookups<S: Read + Write>(client: &mut Client<S>) -> [u64; 2] {
+    let info = client.says("INFO stats");
+    ["keyspace_hits:", "keyspace_misses:"].map(|name| {
+        let line = info.lines().find_map(|it| it.strip_prefix(name));
+        line.expect("it is there").parse().expect("it is a number")
+    })
+}
+
+/// Commands that read count the keys that they find and miss as Redis does.
+#[test]
+fn hits_and_misses() {
+    let folder = Folder::new();
+    let Some(redis) = Redis::new(&folder) else {
+        eprintln!("skipped: redis-server is not installed");
+        return;
+    };
+    let server = Running::new(&folder);
+    let (mut ours, mut theirs) = (server.client(), redis.client());
+    let mut differ = Vec::new();
+    let script = include_str!("answers/lookups.txt");
+    for line in script.lines().filter(|it| !it.starts_with('#')) {
+        let before = (lookups(&mut ours), lookups(&mut theirs));
+        ours.ask(line);
+        theirs.ask(line);
+        let after = (lookups(&mut ours), lookups(&mut theirs));
+        let counted = |before: [u64; 2], after: [u64; 2]| [0, 1].map(|at| after[at] - before[at]);
+        let (our, their) = (counted(before.0, after.0), counted(before.1, after.1));
+        if our != their {
+            differ.push(format!("{line}: {our:?}, Redis' {their:?}"));
+        }
+    }
+    assert!(differ.is_empty(), "{}", differ.join("\n"));
 }

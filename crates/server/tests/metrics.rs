@@ -275,3 +275,21 @@ fn other_requests_are_refused_and_the_server_goes_on() {
     }
     assert_eq!(get(&server, "/health").0, "HTTP/1.1 200 OK");
 }
+
+#[test]
+fn commands_are_slow_from_the_time_on_that_was_set() {
+    let folder = Folder::new();
+    let server = serving(&folder);
+    let mut client = server.client();
+    // No command takes a day, each takes longer than nothing, and a negative time is none.
+    for (slower_than, slow) in [("86400000000", 0), ("0", 4), ("-1", 0)] {
+        let set = format!("CONFIG SET slowlog-log-slower-than {slower_than}");
+        assert_eq!(client.says(&set), "+OK\r\n");
+        client.ask("SLOWLOG RESET");
+        client.send(b"SET a 1\r\nGET a\r\nHLEN h\r\nSLOWLOG LEN\r\n");
+        let replies = [(); 4].map(|()| String::from_utf8(client.reply()).unwrap());
+        // SLOWLOG RESET is slow itself, as it ends behind what it does.
+        let expected = ["+OK\r\n", "$1\r\n1\r\n", ":0\r\n", &format!(":{slow}\r\n")];
+        assert_eq!(replies, expected, "{slower_than}");
+    }
+}

@@ -154,6 +154,30 @@ fn increments_of_many_clients_are_all_there() {
     );
 }
 
+/// Commands that were tried without waiting go on with the locks that they, or others, have.
+#[test]
+fn increments_that_wait_for_the_disk_are_all_there() {
+    let folder = Folder::new();
+    let server = Running::with(&folder, |it| it.durability = Durability::Each);
+    std::thread::scope(|scope| {
+        for _ in 0..4 {
+            let mut client = server.client();
+            scope.spawn(move || {
+                for _ in 0..25 {
+                    client.send(b"INCR n\r\nINCR m\r\nGET m\r\nINCR n\r\nLLEN m\r\nINCR n\r\n");
+                    for expected in b"::$:-:" {
+                        assert_eq!(client.reply()[0], *expected);
+                    }
+                }
+            });
+        }
+    });
+    assert_eq!(
+        server.client().says("MGET n m"),
+        "*2\r\n$3\r\n300\r\n$3\r\n100\r\n"
+    );
+}
+
 #[test]
 fn a_transaction_is_not_executed_if_a_watched_key_changed_or_expired() {
     let folder = Folder::new();

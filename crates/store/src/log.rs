@@ -119,7 +119,7 @@ impl<'a> NewRecord<'a> {
 
     /// The same of a key that was found in the index there, if it was.
     pub fn at(self, place: Option<KeyPlace<'a>>) -> NewRecord<'a> {
-        let spot = place.map(|it| it.0);
+        let spot = place.map(|it| it.spot);
         NewRecord { spot, ..self }
     }
 

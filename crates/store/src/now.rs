@@ -5,15 +5,21 @@ use std::task::Poll;
 use smallvec::SmallVec;
 use timberline_tree::art::{Held, Spot};
 
+use crate::index::Found;
 use crate::location::Location;
 use crate::log::NewRecord;
 use crate::record::NEVER;
 use crate::store::PENDING;
+use crate::window::ChunkNumber;
 use crate::{Error, Store};
 
 /// Where a key is in the index: for those who will look at it, or change it, without a search.
 #[derive(Clone, Copy, Debug)]
-pub struct KeyPlace<'h>(pub(crate) Spot<'h>);
+pub struct KeyPlace<'h> {
+    pub(crate) spot: Spot<'h>,
+    /// Where in the log's window its record was.
+    chunk: ChunkNumber,
+}
 
 /// A write that takes effect together with others, and borrows what it writes.
 #[derive(Clone, Copy, Debug)]
@@ -95,15 +101,27 @@ impl Store {
         let found = self.inner.find_many(&places.0, keys);
         let wanted = found.iter().enumerate().filter_map(|(index, it)| {
             let word = it.filter(|it| it.0 != PENDING && is_read(index))?.0;
-            Some(Location::from_word(word))
+            Some((index, Location::from_word(word)))
         });
+        let place = |it: &Found<'h>| {
+            let (spot, chunk) = ((*it)?.1?, ChunkNumber::default());
+            Some(KeyPlace { spot, chunk })
+        };
+        let mut places: SmallVec<[_; 16]> = found.iter().map(place).collect();
         let mut elsewhere = SmallVec::<[Location; 16]>::new();
-        self.inner.window.touch(wanted, |it| elsewhere.push(it));
+        self.inner
+            .window
+            .touch(wanted, |(index, location), number| {
+                match (number, &mut places[index]) {
+                    (None, _) => elsewhere.push(location),
+                    (Some(number), Some(place)) => place.chunk = number,
+                    (Some(_), None) => {}
+                }
+            });
         if !elsewhere.is_empty() {
             self.inner.cache.touch(&elsewhere);
         }
-        let places = found.into_iter().map(|it| it?.1.map(KeyPlace));
-        places.collect()
+        places
     }
 
     /// As [`get_now`](Self::get_now) of a key that [`prepare`](Self::prepare) found there. Never
@@ -114,11 +132,12 @@ impl Store {
         key: &[u8],
         read: impl FnOnce(&[u8]) -> T,
     ) -> Poll<T> {
-        let word = self.inner.index.get_at(place.0, key);
+        let word = self.inner.index.get_at(place.spot, key);
         let Some(word) = word.filter(|&word| word != PENDING) else {
             return Poll::Pending;
         };
-        match self.inner.find_now_at(Location::from_word(word), key, read) {
+        let location = Location::from_word(word);
+        match self.inner.find_now_at(location, place.chunk, key, read) {
             Poll::Ready(Some(found)) => Poll::Ready(found),
             // It may have expired, or been moved: who asks the index will know.
             Poll::Ready(None) | Poll::Pending => Poll::Pending,

@@ -10,6 +10,7 @@ use crate::location::{Location, SegmentId};
 use crate::record::{HEADER, Kind, Record};
 use crate::segment::Segment;
 use crate::store::Inner;
+use crate::window::ChunkNumber;
 
 /// A record that was read.
 pub(crate) struct Found {
@@ -39,22 +40,24 @@ impl Inner {
             return Poll::Pending;
         }
         match self.locate(key) {
-            Some(location) => self.find_now_at(location, key, read),
+            Some(location) => self.find_now_at(location, ChunkNumber::default(), key, read),
             None => Poll::Ready(None),
         }
     }
 
-    /// The same where the key's record is known to lie there.
+    /// The same where the key's record is known to lie there, and probably in this chunk of the
+    /// log's window.
     pub fn find_now_at<T>(
         &self,
         location: Location,
+        near: ChunkNumber,
         key: &[u8],
         read: impl FnOnce(&[u8]) -> T,
     ) -> Poll<Option<T>> {
         if location.is_large() {
             return Poll::Pending;
         }
-        let found = self.read_now(location, key, |record| {
+        let found = self.read_now(location, near, key, |record| {
             let counts = self.counts(record.expires);
             counts.then(|| read(record.value))
         });
@@ -65,10 +68,11 @@ impl Inner {
     fn read_now<T>(
         &self,
         location: Location,
+        near: ChunkNumber,
         key: &[u8],
         read: impl FnOnce(Record) -> T,
     ) -> Option<T> {
-        let found = self.read_in_memory(location, key, read);
+        let found = self.read_in_memory(location, near, key, read);
         if found.is_some() {
             self.reads.note_memory();
         }
@@ -79,11 +83,12 @@ impl Inner {
     fn read_in_memory<T>(
         &self,
         location: Location,
+        near: ChunkNumber,
         key: &[u8],
         read: impl FnOnce(Record) -> T,
     ) -> Option<T> {
         let mut read = Some(read);
-        let passing = self.window.read(location, |bytes, is_old| {
+        let passing = self.window.read_near(near, location, |bytes, is_old| {
             // Memory is not checked: what was put there is what the log has.
             let record = put_of(Record::decode_checked(bytes), key)?;
             // As long as there is room, all that leaves the window is cached anyway.
@@ -142,7 +147,8 @@ impl Inner {
             expires: record.expires,
             value: record.value.to_vec(),
         };
-        if let Some(found) = self.read_now(location, key, found) {
+        let near = ChunkNumber::default();
+        if let Some(found) = self.read_now(location, near, key, found) {
             return Ok(Some(found));
         }
         if let Some((expires, value)) = self.cache.read(location).await {

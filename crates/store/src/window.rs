@@ -33,21 +33,39 @@ pub(crate) struct Window {
     young: AtomicU64,
 }
 
+/// The number of a chunk, as a hint where a record is.
+#[derive(Clone, Copy, Default, Debug)]
+pub(crate) struct ChunkNumber(u32);
+
 /// Chunks in the order of the log, which is that of their places.
 #[derive(Default)]
 struct Chunks {
+    /// The number of the first one.
+    first: u32,
     all: VecDeque<Chunk>,
     /// The [`ordered`] place of each. Side by side, they are searched without the chunks.
     places: Vec<u64>,
 }
 
 impl Chunks {
-    /// The one with the record that begins there.
-    fn of(&self, location: Location) -> Option<&Chunk> {
+    /// The one with the record that begins there, and its number.
+    fn of(&self, location: Location) -> Option<(ChunkNumber, &Chunk)> {
         let place = (location.segment(), location.offset());
         let behind = self.places.partition_point(|&it| it <= ordered(place));
-        let chunk = self.all.get(behind.checked_sub(1)?)?;
-        (chunk.segment == place.0 && place.1 < chunk.end()).then_some(chunk)
+        let at = behind.checked_sub(1)?;
+        let chunk = self.all.get(at).filter(|it| it.has(location))?;
+        Some((ChunkNumber(self.first.wrapping_add(at as u32)), chunk))
+    }
+
+    /// The same of a record that was in this chunk a moment ago, if the key has not got another one
+    /// meanwhile.
+    #[inline]
+    fn near(&self, number: ChunkNumber, location: Location) -> Option<&Chunk> {
+        let at = number.0.wrapping_sub(self.first) as usize;
+        match self.all.get(at).filter(|it| it.has(location)) {
+            None => Some(self.of(location)?.1),
+            found => found,
+        }
     }
 
     fn push(&mut self, chunk: Chunk) {
@@ -57,6 +75,7 @@ impl Chunks {
 
     /// Takes the oldest out, so many of them.
     fn take(&mut self, count: usize) -> Vec<Chunk> {
+        self.first = self.first.wrapping_add(count as u32);
         self.places.drain(..count);
         self.all.drain(..count).collect()
     }
@@ -76,6 +95,12 @@ pub(crate) struct Chunk {
 impl Chunk {
     fn place(&self) -> (SegmentId, u64) {
         (self.segment, self.start)
+    }
+
+    /// Whether the record that begins there is here.
+    fn has(&self, location: Location) -> bool {
+        let here = self.start..self.end();
+        self.segment == location.segment() && here.contains(&location.offset())
     }
 
     fn end(&self) -> u64 {
@@ -161,7 +186,8 @@ impl Window {
                 // A reader finds what is not here on the disk.
                 if limit == 0 || copy.try_reserve_exact(size).is_err() {
                     self.bytes.store(0, Relaxed);
-                    return std::mem::take(&mut *chunks).all.into();
+                    let all = chunks.all.len();
+                    return chunks.take(all);
                 } else {
                     copy.extend_from_slice(bytes);
                     chunks.push(Chunk {
@@ -192,11 +218,21 @@ impl Window {
     /// What `read` makes of the bytes from a record on, and of whether they are among the older
     /// half; `None` if the record is not here.
     pub fn read<T>(&self, location: Location, read: impl FnOnce(&[u8], bool) -> T) -> Option<T> {
+        self.read_near(ChunkNumber::default(), location, read)
+    }
+
+    /// The same of a record that probably is in this chunk.
+    pub fn read_near<T>(
+        &self,
+        near: ChunkNumber,
+        location: Location,
+        read: impl FnOnce(&[u8], bool) -> T,
+    ) -> Option<T> {
         if self.bytes() == 0 {
             return None;
         }
         let chunks = self.chunks.read().unwrap_or_else(|it| it.into_inner());
-        let chunk = chunks.of(location)?;
+        let chunk = chunks.near(near, location)?;
         let age = self.passed.load(Relaxed) - chunk.made;
         let is_old = age > self.limit.load(Relaxed) / 2;
         Some(read(chunk.from(location.offset()), is_old))
@@ -210,20 +246,21 @@ impl Window {
     }
 
     /// Reads a byte of each of these records that is here, so that the next to read it need not
-    /// wait for memory: here the processor waits for all at the same time. `elsewhere` gets those
-    /// that are not here.
+    /// wait for memory: here the processor waits for all at the same time. `tell` gets the chunk
+    /// that each is in, or that it is not here.
     pub fn touch(
         &self,
-        locations: impl Iterator<Item = Location>,
-        mut elsewhere: impl FnMut(Location),
+        locations: impl Iterator<Item = (usize, Location)>,
+        mut tell: impl FnMut((usize, Location), Option<ChunkNumber>),
     ) {
         let chunks = self.chunks.read().unwrap_or_else(|it| it.into_inner());
         let mut sum = 0u8;
-        for location in locations {
-            let Some(chunk) = chunks.of(location) else {
-                elsewhere(location);
+        for (which, location) in locations {
+            let Some((number, chunk)) = chunks.of(location) else {
+                tell((which, location), None);
                 continue;
             };
+            tell((which, location), Some(number));
             let at = (location.offset() - chunk.start) as usize;
             sum ^= chunk.bytes[at];
             sum ^= chunk.bytes.get(at + LINE).copied().unwrap_or(0);
@@ -275,7 +312,16 @@ mod tests {
 
     fn find(window: &Window, segment: u32, offset: u64) -> Option<u8> {
         let location = Location::new(SegmentId(segment), offset, 8);
-        window.read(location, |bytes, _| bytes[0])
+        let mut number = None;
+        window.touch([(0, location)].into_iter(), |_, it| number = it);
+        let found = window.read(location, |bytes, _| bytes[0]);
+        assert_eq!(number.is_some(), found.is_some());
+        // Whatever chunk it is looked for in first.
+        let hints = (0..50).map(ChunkNumber).chain(number);
+        for near in hints.chain([ChunkNumber(u32::MAX)]) {
+            assert_eq!(window.read_near(near, location, |bytes, _| bytes[0]), found);
+        }
+        found
     }
 
     #[test]

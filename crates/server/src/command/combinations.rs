@@ -144,14 +144,15 @@ impl<'a> Request<'a> {
     }
 }
 
-/// The members of a set or sorted set; those of a set have the score 1.
+/// The members of a set or, but for `SINTERCARD`, a sorted set; those of a set have the score 1.
 async fn members(call: &Call<'_>, key: &[u8], weight: f64) -> Result<Scores, Failure> {
     let keyspace = call.keyspace();
     let weighted = |score: f64| {
         let score = score * weight;
         if score.is_nan() { 0.0 } else { score }
     };
-    match keyspace.find(key, call.now).await? {
+    let is_of_sets = call.command.name == "sintercard";
+    match call.find(key).await? {
         None => Ok(Scores::new()),
         Some(entry) if entry.kind == Kind::Set => {
             let names = keyspace
@@ -161,7 +162,7 @@ async fn members(call: &Call<'_>, key: &[u8], weight: f64) -> Result<Scores, Fai
             let names = names.into_iter();
             Ok(names.map(|it| (it, weighted(1.0))).collect())
         }
-        Some(entry) if entry.kind == Kind::SortedSet => {
+        Some(entry) if entry.kind == Kind::SortedSet && !is_of_sets => {
             let members = keyspace.by_score(&entry, &[], None, false);
             let members = members.take(0, usize::MAX).await?.into_iter();
             Ok(members
@@ -227,11 +228,6 @@ pub(super) async fn zdiffstore(call: &mut Call<'_>) -> Done {
 /// `ZINTERCARD` and `SINTERCARD`.
 pub(super) async fn intercard(call: &mut Call<'_>) -> Done {
     let request = Request::parse(call, 1, How::Intersection)?;
-    if call.command.name == "sintercard" {
-        for key in &request.keys {
-            call.keyspace().aggregate(key, Kind::Set, call.now).await?;
-        }
-    }
     let members = request.combine(call, How::Intersection).await?;
     call.out.count(members.len().min(request.limit));
     Ok(())

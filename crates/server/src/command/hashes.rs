@@ -5,10 +5,8 @@ use crate::keyspace::{Entry, Kind};
 use crate::resp::{Protocol, integer};
 
 async fn hash(call: &Call<'_>) -> Result<Option<Entry>, Failure> {
-    Ok(call
-        .keyspace()
-        .aggregate(call.arg(1), Kind::Hash, call.now)
-        .await?)
+    let found = call.keyspace().aggregate(call.arg(1), Kind::Hash, call.now);
+    Ok(call.looked_up(found.await)?)
 }
 
 pub(super) async fn hset(call: &mut Call<'_>) -> Done {

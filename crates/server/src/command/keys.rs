@@ -6,7 +6,7 @@ use crate::keyspace::{Entry, Kind};
 pub(super) async fn exists(call: &mut Call<'_>) -> Done {
     let mut count = 0;
     for key in call.args.iter().skip(1) {
-        count += i64::from(call.keyspace().find(key, call.now).await?.is_some());
+        count += i64::from(call.find(key).await?.is_some());
     }
     call.out.integer(count);
     Ok(())
@@ -22,7 +22,7 @@ pub(super) async fn del(call: &mut Call<'_>) -> Done {
 }
 
 pub(super) async fn type_of(call: &mut Call<'_>) -> Done {
-    let found = call.keyspace().find(call.arg(1), call.now).await?;
+    let found = call.find(call.arg(1)).await?;
     call.out.simple(found.map_or("none", |it| it.kind.name()));
     Ok(())
 }
@@ -44,7 +44,7 @@ pub(super) async fn pexpiretime(call: &mut Call<'_>) -> Done {
 }
 
 async fn remaining(call: &mut Call<'_>, shown: fn(i64, i64) -> i64) -> Done {
-    let found = call.keyspace().find(call.arg(1), call.now).await?;
+    let found = call.find(call.arg(1)).await?;
     call.out.integer(match found.map(|it| it.expires) {
         None => -2,
         Some(None) => -1,

@@ -3,11 +3,12 @@
 use std::ops::{ControlFlow, Range};
 
 use super::{Call, Done, Failure};
-use crate::keyspace::{List, Side};
+use crate::keyspace::{Kind, List, Side};
 use crate::resp::integer;
 
 async fn list_at<'a>(call: &Call<'a>, key: &'a [u8]) -> Result<List<'a>, Failure> {
-    Ok(call.keyspace().list(key, call.now).await?)
+    let found = call.keyspace().aggregate(key, Kind::List, call.now).await;
+    Ok(call.keyspace().list_of(key, call.looked_up(found)?))
 }
 
 /// The side that a command's name says: `lpush`, `rpop`, `blpop`.

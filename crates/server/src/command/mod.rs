@@ -2,6 +2,7 @@
 
 pub(crate) mod access;
 mod acl;
+mod attempt;
 pub(crate) mod categories;
 mod cluster;
 mod combinations;
@@ -34,12 +35,13 @@ use std::time::Instant;
 use smallvec::SmallVec;
 use tracing::error;
 
-use crate::keyspace::{Hint, Keyspace, Known, LONG, Locks, StoreKey, string_key};
+use crate::keyspace::{Entry, Failed, Hint, Keyspace, Known, LONG, Locks, StoreKey, string_key};
 use crate::resp::{Args, Writer};
 use crate::seldom::Seldom;
 use crate::session::Session;
 use crate::shared::Shared;
 
+pub(crate) use attempt::{Attempt, dispatch_now};
 pub(crate) use failure::Failure;
 pub(crate) use flags::Flags;
 pub(crate) use number::decimal;
@@ -111,6 +113,26 @@ impl<'a> Call<'a> {
 
     pub fn keyspace(&self) -> &'a Keyspace {
         &self.shared.keyspace
+    }
+
+    /// A key of any type, as [`Keyspace::find`] finds it.
+    pub async fn find(&self, key: &[u8]) -> Result<Option<Entry>, Failure> {
+        let found = self.keyspace().find(key, self.now).await;
+        Ok(self.looked_up(found.map_err(Failed::Store))?)
+    }
+
+    /// Notes whether a key was found, if the command is one that reads. One of another type is
+    /// there, too.
+    pub fn looked_up<T>(&self, found: Result<Option<T>, Failed>) -> Result<Option<T>, Failed> {
+        let is_there = match &found {
+            Ok(found) => found.is_some(),
+            Err(Failed::WrongType) => true,
+            Err(Failed::Store(_)) => return found,
+        };
+        if self.command.flags.has(Flags::READ) {
+            self.session.note_lookup(is_there);
+        }
+        found
     }
 
     /// An argument that the command's arity or a check before says is there.
@@ -203,60 +225,23 @@ pub(crate) async fn dispatch(
     run(Call::new(shared, session, command, args, out, now)).await;
 }
 
-/// Runs a client's command that need not wait, and writes its reply. Otherwise does nothing, and
-/// says so: it is for [`dispatch`] then. `hint` says what was found of its record.
-pub(crate) fn dispatch_now(
-    shared: &Shared,
-    session: &mut Session,
-    found: Option<&'static Command>,
-    args: Args<'_>,
-    out: &mut Writer,
-    now: i64,
-    hint: Option<Hint<'_>>,
-) -> bool {
-    let Some(command) = found else { return false };
-    let Handler::Quick(quick, _) = command.handler else {
-        return false;
-    };
-    if session.transaction.is_some() || shared.keyspace.node().is_some() {
-        return false;
-    }
-    if admitted(shared, session, found, args, out).is_none() {
-        return true;
-    }
-    let (start, began) = (out.bytes.len(), shared.slowlog.clock(session));
-    let mut call = Call::new(shared, session, command, args, out, now);
-    let done = match hint.filter(|_| command.keys.is_one() && !command.flags.has(UNUSUAL_LOCKS)) {
-        Some(hint) => {
-            let Some(_lock) = shared.keyspace.locks.try_lock_at(hint.stripe) else {
-                return false;
-            };
-            call.known = Some(hint);
-            quick(&mut call)
-        }
-        None => {
-            let Some(_locks) = lock_now(&call) else {
-                return false;
-            };
-            quick(&mut call)
-        }
-    };
-    let Some(done) = done else { return false };
-    finish(call, done, start, began);
-    true
-}
-
 /// Runs one command of a transaction, whose locks are held, or one that takes its locks.
-pub(crate) async fn run(mut call: Call<'_>) {
-    let start = call.out.bytes.len();
+pub(crate) async fn run(call: Call<'_>) {
     let began = call.shared.slowlog.clock(call.session);
     let locks = match call.in_exec {
         true => Locks::new(),
-        false => match lock_now(&call) {
+        false => match lock_now(call.shared, call.command, call.args) {
             Some(locks) => locks,
-            None => lock(&call).await,
+            None => lock(call.shared, call.command, call.args).await,
         },
     };
+    run_locked(call, began, locks, false).await;
+}
+
+/// Runs a command that has its locks, and gives them back. `was_tried` says that it could not be
+/// done without waiting.
+async fn run_locked(mut call: Call<'_>, began: Option<Instant>, locks: Locks<'_>, was_tried: bool) {
+    let start = call.out.bytes.len();
     if !call.command.flags.has(Flags::READ.and(Flags::WRITE)) {
         // It may show or reset the count.
         call.session.count_commands(call.shared);
@@ -265,40 +250,25 @@ pub(crate) async fn run(mut call: Call<'_>) {
         Some(_) => cluster::handler(call.command),
         None => call.command.handler,
     };
-    let before = call.session.counts;
     let done = match handler {
         Handler::Now(run) => run(&mut call),
         Handler::Later(run) => run(&mut call).await,
-        Handler::Quick(quick, run) => match quick(&mut call) {
-            Some(done) => done,
-            None => run(&mut call).await,
-        },
+        Handler::Quick(quick, run) => {
+            let done = if was_tried { None } else { quick(&mut call) };
+            match done {
+                Some(done) => done,
+                None => run(&mut call).await,
+            }
+        }
     };
-    let after = call.session.counts;
-    if (after.hits, after.misses) == (before.hits, before.misses) {
-        count_lookups(&mut call);
-    }
     drop(locks);
     finish(call, done, start, began);
-}
-
-/// Notes which of its keys a reading command found, where it does not do so itself. Its keys' locks
-/// are held, so they are there if they were.
-fn count_lookups(call: &mut Call) {
-    let keyspace = call.keyspace();
-    // What is in the pool would have to be read again.
-    if !call.command.flags.has(Flags::READ) || keyspace.node().is_some() {
-        return;
-    }
-    for key in call.keys() {
-        call.session.note_lookup(keyspace.is_there(key));
-    }
 }
 
 /// A command is done, whose reply begins there and that began then.
 fn finish(mut call: Call, done: Done, start: usize, began: Option<Instant>) {
     call.count_reply();
-    call.session.counts.commands += 1;
+    call.session.count(|it| it.commands += 1);
     if call.command.flags.has(Flags::WRITE) {
         call.session.wrote = true;
     }
@@ -323,29 +293,29 @@ fn tell(failure: &Failure, command: &Command) {
 
 /// The locks of a command whose keys have places that do not depend on its arguments, if nobody
 /// holds any of them.
-fn lock_now<'a>(call: &Call<'a>) -> Option<Locks<'a>> {
-    let (flags, keys) = (call.command.flags, call.command.keys);
+fn lock_now<'s>(shared: &'s Shared, command: &Command, args: Args<'_>) -> Option<Locks<'s>> {
+    let (flags, keys) = (command.flags, command.keys);
     let has_places = matches!(keys, Keys::At(..));
     if !has_places || flags.has(UNUSUAL_LOCKS) {
         return None;
     }
-    let locks = &call.shared.keyspace.locks;
+    let locks = &shared.keyspace.locks;
     if keys.is_one() {
-        let lock = locks.try_lock(call.arg(1))?;
+        let lock = locks.try_lock(args.get(1)?)?;
         return Some(SmallVec::from_iter([lock]));
     }
-    locks.try_lock_all(call.keys().into_iter())
+    locks.try_lock_all(keys.of(args).into_iter())
 }
 
-async fn lock<'a>(call: &Call<'a>) -> Locks<'a> {
-    let locks = &call.shared.keyspace.locks;
-    if call.command.flags.has(Flags::ALL_KEYS) {
+async fn lock<'s>(shared: &'s Shared, command: &Command, args: Args<'_>) -> Locks<'s> {
+    let locks = &shared.keyspace.locks;
+    if command.flags.has(Flags::ALL_KEYS) {
         return locks.lock_all().await;
     }
-    if call.command.flags.has(Flags::UNLOCKED) || call.command.keys.is_none() {
+    if command.flags.has(Flags::UNLOCKED) || command.keys.is_none() {
         return Locks::new();
     }
-    locks.lock(call.keys().into_iter()).await
+    locks.lock(command.keys.of(args).into_iter()).await
 }
 
 /// The command of these arguments; otherwise writes why it can't be run.

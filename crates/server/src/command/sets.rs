@@ -7,7 +7,8 @@ use crate::keyspace::{Entry, Kind};
 use crate::resp::integer;
 
 async fn set_at(call: &Call<'_>, key: &[u8]) -> Result<Option<Entry>, Failure> {
-    Ok(call.keyspace().aggregate(key, Kind::Set, call.now).await?)
+    let found = call.keyspace().aggregate(key, Kind::Set, call.now).await;
+    Ok(call.looked_up(found)?)
 }
 
 async fn members(call: &Call<'_>, key: &[u8]) -> Result<BTreeSet<Vec<u8>>, Failure> {

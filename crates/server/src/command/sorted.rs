@@ -10,10 +10,10 @@ use crate::resp::{Protocol, integer};
 const NAN: Failure = Failure::fixed("ERR resulting score is not a number (NaN)");
 
 async fn sorted(call: &Call<'_>) -> Result<Option<Entry>, Failure> {
-    Ok(call
+    let found = call
         .keyspace()
-        .aggregate(call.arg(1), Kind::SortedSet, call.now)
-        .await?)
+        .aggregate(call.arg(1), Kind::SortedSet, call.now);
+    Ok(call.looked_up(found.await)?)
 }
 
 /// One score of one member, without options.

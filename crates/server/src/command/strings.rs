@@ -70,10 +70,13 @@ pub(super) fn get_now(call: &mut Call) -> Option<Done> {
     }
 }
 
+/// A string that a command reads.
+async fn text(call: &Call<'_>, key: &[u8]) -> Result<Option<Text>, Failed> {
+    call.looked_up(call.keyspace().text(key, call.now).await)
+}
+
 pub(super) async fn get(call: &mut Call<'_>) -> Done {
-    let found = call.keyspace().text(call.arg(1), call.now).await?;
-    call.session.note_lookup(found.is_some());
-    match found {
+    match text(call, call.arg(1)).await? {
         Some(text) => reply(call, &text, 0..text.len()).await?,
         None => call.out.null(),
     }
@@ -238,10 +241,7 @@ pub(super) async fn getex(call: &mut Call<'_>) -> Done {
 pub(super) async fn mget(call: &mut Call<'_>) -> Done {
     call.out.array(call.args.len() - 1);
     for key in call.args.iter().skip(1) {
-        let found = call.keyspace().text(key, call.now).await;
-        let is_there = matches!(found, Ok(Some(_)) | Err(Failed::WrongType));
-        call.session.note_lookup(is_there);
-        match found {
+        match text(call, key).await {
             Ok(Some(text)) => {
                 reply(call, &text, 0..text.len()).await?;
                 call.count_reply();
@@ -426,14 +426,14 @@ fn check_len(call: &Call, len: u64) -> Done {
 }
 
 pub(super) async fn strlen(call: &mut Call<'_>) -> Done {
-    let found = call.keyspace().text(call.arg(1), call.now).await?;
+    let found = text(call, call.arg(1)).await?;
     call.out.integer(found.map_or(0, |it| it.len()) as i64);
     Ok(())
 }
 
 pub(super) async fn getrange(call: &mut Call<'_>) -> Done {
     let (start, end) = (call.integer(2)?, call.integer(3)?);
-    let found = call.keyspace().text(call.arg(1), call.now).await?;
+    let found = text(call, call.arg(1)).await?;
     let len = found.as_ref().map_or(0, Text::len) as i64;
     let absolute = |index: i64| match index < 0 {
         true => (len + index).max(0),

@@ -101,7 +101,8 @@ impl Keyspace {
         Ok(self.list_of(key, self.aggregate(key, Kind::List, now).await?))
     }
 
-    fn list_of<'a>(&'a self, key: &'a [u8], entry: Option<Entry>) -> List<'a> {
+    /// The list of a key that has this entry, or none.
+    pub fn list_of<'a>(&'a self, key: &'a [u8], entry: Option<Entry>) -> List<'a> {
         let form = match &entry {
             None => self.new_form(VecDeque::new()),
             Some(entry) if entry.id() == 0 => Form::Small(unpacked(entry.rest())),

@@ -168,12 +168,6 @@ impl Keyspace {
         self.len() == 0
     }
 
-    /// Whether a key is there, or has expired and nobody has looked at it since. Not of a cluster.
-    pub fn is_there(&self, key: &[u8]) -> bool {
-        let has = |letter| self.store.contains_key(&store_key(letter, &[key]));
-        has(b's') || self.aggregates() > 0 && has(b'a')
-    }
-
     /// A string; an error if the key is of another type.
     pub async fn string(&self, key: &[u8], now: i64) -> Result<Option<Entry>, Failed> {
         match self.whole(key, now).await? {

@@ -9,6 +9,9 @@ use timberline_store::{KeyPlace, Places};
 use super::locks::Stripe;
 use super::{Entry, Keyspace};
 
+/// Bytes of keys that there is room for at first.
+const BYTES: usize = 1024;
+
 /// What a command is going to look at.
 #[derive(Clone, Copy)]
 pub enum Place<'a> {
@@ -26,16 +29,17 @@ pub enum Place<'a> {
 #[derive(Default)]
 pub struct Hints<'h> {
     /// Keys of the store, one after the other.
-    bytes: SmallVec<[u8; 1024]>,
+    bytes: Vec<u8>,
+    /// In the order of their places.
     wanted: SmallVec<[Wanted<'h>; 16]>,
-    /// Which of those is that of each place.
-    of_places: SmallVec<[Option<u16>; 16]>,
     /// Records of keys that have elements.
     owners: SmallVec<[(Range<usize>, Option<KeyPlace<'h>>); 2]>,
 }
 
 /// A key of the store that is looked for.
 struct Wanted<'h> {
+    /// For which place.
+    of: u16,
     key: Range<usize>,
     /// Whether its value is read, too.
     is_read: bool,
@@ -77,7 +81,15 @@ type Owner = (Stripe, Option<(u8, u64, u16)>);
 impl Hints<'_> {
     /// What was found for a place.
     pub fn get(&self, place: usize) -> Option<Hint<'_>> {
-        let wanted = &self.wanted[usize::from((*self.of_places.get(place)?)?)];
+        // Most batches have a key for each place.
+        let at = match self.wanted.get(place) {
+            Some(wanted) if usize::from(wanted.of) == place => place,
+            _ => {
+                let of = |wanted: &Wanted| usize::from(wanted.of);
+                self.wanted.binary_search_by_key(&place, of).ok()?
+            }
+        };
+        let wanted = &self.wanted[at];
         let known = |key: &Range<usize>, place| Known {
             key: &self.bytes[key.clone()],
             place,
@@ -90,21 +102,13 @@ impl Hints<'_> {
         })
     }
 
-    fn key(&mut self, parts: &[&[u8]]) -> Range<usize> {
+    /// A key of the store in two parts, behind its letter.
+    fn key(&mut self, letter: u8, first: &[u8], second: &[u8]) -> Range<usize> {
         let start = self.bytes.len();
-        parts.iter().for_each(|it| self.bytes.extend_from_slice(it));
+        self.bytes.push(letter);
+        self.bytes.extend_from_slice(first);
+        self.bytes.extend_from_slice(second);
         start..self.bytes.len()
-    }
-
-    fn want(&mut self, key: Range<usize>, is_read: bool, stripe: Stripe, owner: Option<u16>) {
-        self.of_places.push(u16::try_from(self.wanted.len()).ok());
-        self.wanted.push(Wanted {
-            key,
-            is_read,
-            stripe,
-            owner,
-            place: None,
-        });
     }
 }
 
@@ -121,22 +125,25 @@ impl Keyspace {
         if self.node().is_some() {
             return;
         }
+        hints.bytes.reserve(BYTES);
         // The last key that has elements.
         let mut last: Option<(&[u8], Owner)> = None;
-        for place in places {
+        for (of, place) in (0..=u16::MAX).zip(places) {
             let (key, name) = match place {
                 Place::Element(key, name) => (key, name),
                 Place::String(key) | Place::Overwritten(key) => {
-                    let is_read = matches!(place, Place::String(_));
-                    let stripe = Stripe::of(key);
-                    let key = hints.key(&[b"s", key]);
-                    hints.want(key, is_read, stripe, None);
+                    let wanted = Wanted {
+                        of,
+                        key: hints.key(b's', key, &[]),
+                        is_read: matches!(place, Place::String(_)),
+                        stripe: Stripe::of(key),
+                        owner: None,
+                        place: None,
+                    };
+                    hints.wanted.push(wanted);
                     continue;
                 }
-                Place::None => {
-                    hints.of_places.push(None);
-                    continue;
-                }
+                Place::None => continue,
             };
             let (stripe, found) = match last {
                 Some((before, found)) if before == key => found,
@@ -144,11 +151,17 @@ impl Keyspace {
             };
             last = Some((key, (stripe, found)));
             let Some((letter, id, owner)) = found else {
-                hints.of_places.push(None);
                 continue;
             };
-            let element = hints.key(&[&[letter], &id.to_be_bytes(), name]);
-            hints.want(element, true, stripe, Some(owner));
+            let wanted = Wanted {
+                of,
+                key: hints.key(letter, &id.to_be_bytes(), name),
+                is_read: true,
+                stripe,
+                owner: Some(owner),
+                place: None,
+            };
+            hints.wanted.push(wanted);
         }
         let mut keys = SmallVec::<[&[u8]; 16]>::new();
         for wanted in &hints.wanted {
@@ -170,7 +183,7 @@ impl Keyspace {
         key: &[u8],
         hints: &mut Hints<'h>,
     ) -> Option<(u8, u64, u16)> {
-        let range = hints.key(&[b"a", key]);
+        let range = hints.key(b'a', key, &[]);
         let key = &hints.bytes[range.clone()];
         let place = self.store.prepare(held, &[key], |_| false)[0];
         let found = self.read_now(Known { key, place }, Entry::elements_of);

@@ -2,7 +2,9 @@
 
 #![allow(dead_code, reason = "each test file uses some of it")]
 
-use std::io::{BufRead, BufReader, Read, Write};
+mod reply;
+
+use std::io::{BufReader, Read, Write};
 use std::net::{SocketAddr, TcpStream};
 use std::path::PathBuf;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -10,6 +12,9 @@ use std::thread::JoinHandle;
 use std::time::Duration;
 
 use timberline_server::{Error, Handle, Options, Server};
+
+use reply::Reply;
+pub use reply::encoded;
 
 /// A folder of one test, removed at its end.
 pub struct Folder(pub PathBuf);
@@ -145,38 +150,8 @@ impl<S: Read + Write> Client<S> {
     /// The bytes of one reply.
     pub fn reply(&mut self) -> Vec<u8> {
         let mut bytes = Vec::new();
-        self.append_reply(&mut bytes);
+        Reply::read(&mut self.stream, &mut bytes).expect("the connection goes on");
         bytes
-    }
-
-    fn append_reply(&mut self, bytes: &mut Vec<u8>) {
-        let start = bytes.len();
-        self.stream.read_until(b'\n', bytes).unwrap();
-        let line = bytes[start..].to_vec();
-        assert!(
-            line.ends_with(b"\r\n"),
-            "the connection ended: {}",
-            line.escape_ascii()
-        );
-        let number = || {
-            let text = std::str::from_utf8(&line[1..line.len() - 2]).unwrap();
-            text.parse::<i64>().unwrap()
-        };
-        let parts = match line[0] {
-            b'$' | b'=' if number() >= 0 => {
-                let end = bytes.len() + number() as usize + 2;
-                let start = bytes.len();
-                bytes.resize(end, 0);
-                self.stream.read_exact(&mut bytes[start..]).unwrap();
-                0
-            }
-            b'*' | b'~' | b'>' => number().max(0),
-            b'%' => 2 * number(),
-            _ => 0,
-        };
-        for _ in 0..parts {
-            self.append_reply(bytes);
-        }
     }
 
     /// What comes until the server closes the connection.
@@ -186,15 +161,4 @@ impl<S: Read + Write> Client<S> {
         let _ = self.stream.read_to_end(&mut rest);
         rest
     }
-}
-
-/// A command as an array.
-pub fn encoded(args: &[&[u8]]) -> Vec<u8> {
-    let mut bytes = format!("*{}\r\n", args.len()).into_bytes();
-    for arg in args {
-        bytes.extend(format!("${}\r\n", arg.len()).bytes());
-        bytes.extend_from_slice(arg);
-        bytes.extend_from_slice(b"\r\n");
-    }
-    bytes
 }

@@ -184,14 +184,19 @@ impl<M: Memory, R: Reach> Tree<M, R> {
         }
     }
 
-    /// The same in plain memory, without a branch between the two nodes that most keys end at.
+    /// The same in plain memory. For words there is no branch between the two nodes that most keys
+    /// end at; for other keys, most nodes on the way are small.
     #[inline(always)]
     pub fn prefetch_plainly(&self, link: Link<'_>, key: &[u8], depth: usize) {
-        if key.len() > size_of::<u64>() || !link.is_record() {
-            return self.prefetch(link, key, depth);
-        }
-        for address in link.record_lines(self.base) {
-            hint::prefetch_lines(address, 1);
+        if key.len() <= size_of::<u64>() && link.is_record() {
+            for address in link.record_lines(self.base) {
+                hint::prefetch_lines(address, 1);
+            }
+        } else if link.is_small() {
+            let (address, lines) = link.small_lines(self.base);
+            hint::prefetch_lines(address, lines);
+        } else {
+            self.prefetch(link, key, depth);
         }
     }
 

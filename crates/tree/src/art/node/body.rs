@@ -243,7 +243,7 @@ impl<R: Reach> Body<R> {
         let meta = self.meta.load(Relaxed);
         let (count, end) = (u32::from(meta & COUNT), u32::from(meta & HAS_END != 0));
         // The lanes in use, without the first, which is the end's.
-        let valid = |lanes: u32| lanes & ((1u32 << count.min(16)) - 1) & !end;
+        let valid = |lanes: u32| lanes & 1u32.wrapping_shl(count).wrapping_sub(1) & !end;
         match kind {
             Kind::N3 => {
                 let node: &Node3<R> = self.layout();
@@ -256,7 +256,7 @@ impl<R: Reach> Body<R> {
                 let node: &Node16<R> = self.layout();
                 match valid(search::lanes_of(&node.keys, byte)) {
                     0 => StoredLink::NONE,
-                    lanes => node.links[(lanes.trailing_zeros() as usize).min(15)].load(),
+                    lanes => node.links[lanes.trailing_zeros() as usize % 16].load(),
                 }
             }
             Kind::N48 | Kind::N256 => self.view(kind).wide(byte.into()),
@@ -469,7 +469,7 @@ fn alike(one: u64, two: u64) -> usize {
 
 /// Up to eight bytes of a key from `depth` on, the first lowest, followed by zeros.
 #[inline(always)]
-pub(super) fn word_at(key: &[u8], depth: usize) -> u64 {
+pub fn word_at(key: &[u8], depth: usize) -> u64 {
     // For the key of a word, a shift is enough.
     if let Ok(word) = key.try_into() {
         let shift = 8 * depth as u32;

@@ -23,6 +23,7 @@ use std::marker::PhantomData;
 use std::ops::Deref;
 
 use timberline_sync::{Restart, Versioned};
+use timberline_tier::hint::LINE;
 
 use super::base::Base;
 use super::body::Node;
@@ -36,6 +37,9 @@ const PACK: u64 = 0b11_0000;
 const DENSE: u64 = 0b11_1000;
 /// A dense leaf with a record for each of its keys.
 const FULL: u64 = 0b100_0000 | DENSE;
+/// The bit that links to packs, dense leaves and large inner nodes have, and those to inner nodes
+/// of 3 and 16 have not.
+const NOT_SMALL: u64 = 0b1_0000;
 /// The bits that tell leaves, packs and dense leaves from each other and from inner nodes.
 const TAG: u64 = DENSE | LEAF;
 /// Tag values that the alignment of inner nodes leaves free.
@@ -48,6 +52,11 @@ pub(super) const MOST_ALIGN: usize = 128;
 const DIRECT: u64 = 0b101_1000;
 /// The tag of one with a prefix.
 const PREFIXED: u64 = Kind::N256.tag();
+
+/// The most lines in which an inner node of this kind lies.
+const fn lines_of<R: Reach>(kind: Kind) -> usize {
+    (kind.bytes::<R>() + LINE - kind.align()).div_ceil(LINE)
+}
 
 /// The kind of an inner node: its greatest number of children.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
@@ -215,6 +224,12 @@ impl StoredLink {
         !self.is_none() && !self.is_terminal() && !self.is_direct()
     }
 
+    /// Whether it leads to an inner node of 3 or of 16.
+    #[inline(always)]
+    pub fn is_small(self) -> bool {
+        !self.is_none() && self.0 & (LEAF | NOT_SMALL) == 0
+    }
+
     /// Whether it leads to a pack or a dense leaf.
     #[inline(always)]
     pub fn is_shared(self) -> bool {
@@ -265,6 +280,17 @@ impl StoredLink {
         [first, first + 15]
     }
 
+    /// An address in the first line of the inner node of 3 or 16 to which it leads, and in how many
+    /// lines that lies: the tag is within the node's first 32 bytes, which are aligned.
+    #[inline(always)]
+    pub fn small_lines<R: Reach>(self, base: Base<R>) -> (usize, usize) {
+        let lines = match self.kind() {
+            Kind::N3 => const { lines_of::<R>(Kind::N3) },
+            _ => const { lines_of::<R>(Kind::N16) },
+        };
+        (base.start + self.0 as usize, lines)
+    }
+
     /// The target's address.
     #[inline(always)]
     pub fn address<R>(self, base: Base<R>) -> usize {
@@ -311,6 +337,13 @@ impl<'g> Link<'g> {
     #[inline(always)]
     pub fn direct(self) -> Option<Direct<'g>> {
         self.is_direct().then_some(Direct::new(InnerLink(self)))
+    }
+
+    /// The target, if it is an inner node of 3 or of 16: the same as [`inner`](Self::inner), in
+    /// fewer steps.
+    #[inline(always)]
+    pub fn small(self) -> Option<InnerLink<'g>> {
+        self.is_small().then_some(InnerLink(self))
     }
 
     /// The target, if it is a leaf.
@@ -423,8 +456,6 @@ impl<'g> InnerLink<'g> {
 #[cfg(test)]
 mod tests {
     use std::sync::atomic::AtomicU32;
-
-    use timberline_tier::hint::LINE;
 
     use super::super::reach::Near;
     use super::*;

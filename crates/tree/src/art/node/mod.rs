@@ -50,7 +50,7 @@ mod shared;
 mod terminal;
 
 pub use base::Base;
-pub use body::{AT_END, Body, LAST, Position, Step, position};
+pub use body::{AT_END, Body, LAST, Position, Step, position, word_at};
 pub use dense::{
     DENSE_DEPTH, DENSE_HEAD, DENSE_KEYS, DenseCapacity, DenseLeaf, LockedDense, Records,
     value_offset,
