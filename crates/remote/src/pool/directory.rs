@@ -11,6 +11,7 @@
 
 use std::ops::RangeInclusive;
 
+use super::Patience;
 use crate::address::{Address, ComputeId};
 use crate::error::{Error, Result};
 use crate::fabric::Connection;
@@ -32,8 +33,6 @@ pub const MAX_PARTITIONS: usize = 8_000;
 
 /// Words of the table before its partitions: version, count, checksum.
 const HEAD: usize = 3;
-/// Reads of a table that is being written.
-const READS: usize = 1_000;
 
 const _: () =
     assert!(PARTITIONS.offset() + 8 * (1 + HEAD + 2 * MAX_PARTITIONS) as u64 <= MEMBERS.offset());
@@ -72,15 +71,19 @@ impl Partitions {
     /// # Errors
     /// Memory server 0 does not answer, or has no table.
     pub async fn read(connection: &Connection) -> Result<Partitions> {
-        for _ in 0..READS {
+        // Another server may be writing it.
+        let mut patience = Patience::default();
+        loop {
             let head = connection.read(PARTITIONS.add(8), HEAD).await?;
             let words = HEAD + 2 * (head[1] as usize).min(MAX_PARTITIONS);
             let words = connection.read(PARTITIONS.add(8), words).await?;
             if let Some(table) = Partitions::of_words(&words) {
                 return Ok(table);
             }
+            if patience.is_over(connection).await {
+                return Err(Error::NoTree("its table of partitions is damaged".into()));
+            }
         }
-        Err(Error::NoTree("its table of partitions is damaged".into()))
     }
 
     /// Writes the table as its next version. The caller has the lock.

@@ -1,18 +1,12 @@
 //! A lock in the pool: a word that names its holder.
 
-use std::time::Duration;
-
+use super::Patience;
 use crate::address::{Address, ComputeId};
 use crate::error::{Error, Result};
-use crate::fabric::{Connection, yield_now};
+use crate::fabric::Connection;
 
 /// Attempts to get a lock between two questions whether its holder was fenced.
 const ASK_EVERY: u32 = 16;
-/// After this, and so many attempts, a lock that one compute server does not release is an error.
-/// On the slowest networks a lock is held for long; and one that does not count its releases may
-/// be released and taken between two attempts.
-const LONGEST: Duration = Duration::from_secs(10);
-const MOST: u32 = 1_000;
 
 /// A lock that this compute server holds.
 ///
@@ -37,7 +31,8 @@ impl PoolLock {
     pub async fn take(connection: &Connection, at: Address) -> Result<PoolLock> {
         let me = connection.compute().number();
         let mut expected = 0;
-        let (mut last, mut since, mut attempts) = (0, connection.now(), 0);
+        // A lock that does not count its releases may be released and taken between two attempts.
+        let (mut last, mut patience) = (0, Patience::default());
         let mut from_the_dead = false;
         loop {
             let wanted = without_holder(expected) | me;
@@ -67,15 +62,13 @@ impl PoolLock {
             // Another one was first.
             from_the_dead = false;
             if found != last {
-                (last, since, attempts) = (found, connection.now(), 0);
+                (last, patience) = (found, Patience::default());
             }
-            attempts += 1;
-            if attempts % ASK_EVERY == 0 && connection.is_fenced(at.server(), holder).await? {
+            let asks = patience.attempts() % ASK_EVERY == ASK_EVERY - 1;
+            if asks && connection.is_fenced(at.server(), holder).await? {
                 (expected, from_the_dead) = (found, true);
-            } else if attempts > MOST && connection.now().saturating_sub(since) > LONGEST {
+            } else if patience.is_over(connection).await {
                 return Err(Error::Locked(at, holder));
-            } else {
-                yield_now().await;
             }
         }
     }

@@ -14,9 +14,7 @@ use crate::cache::{Flight, FrameId, State};
 use crate::child::{Child, word_with};
 use crate::error::{Error, Result};
 use crate::image::{Lines, page_of, trim};
-
-/// How often an inner node is read again that another server is writing.
-const READS: usize = 1_000;
+use crate::pool::Patience;
 
 /// A leaf that was fetched and does not stay: it is worked on as long as this lives, by this
 /// operation alone.
@@ -179,16 +177,19 @@ impl RemoteTree {
     /// server writes it; then it is read again.
     pub(super) async fn read_node(&self, address: Address, height: u8) -> Result<Page> {
         let may_be_mixed = height > 0 || self.shares_leaves();
-        let mut reads = 0;
+        let mut patience = Patience::default();
         loop {
             let read = self.read_words(address);
             let words = self
                 .offloading
                 .timed(Way::Read, address, &self.connection, read)
                 .await;
-            reads += 1;
             match words.and_then(|words| page_of(&words, self.sums(), address)) {
-                Err(Error::NotANode(_)) if may_be_mixed && reads < READS => {}
+                Err(Error::NotANode(at)) if may_be_mixed => {
+                    if patience.is_over(&self.connection).await {
+                        return Err(Error::NotANode(at));
+                    }
+                }
                 result => return result,
             }
         }

@@ -3,11 +3,18 @@
 use std::cell::{Cell, RefCell};
 use std::collections::{BTreeMap, HashSet};
 use std::sync::Arc;
+use std::sync::atomic::{AtomicU32, Ordering::Relaxed};
 use std::thread;
+use std::time::Duration;
 
 use crate::linear::{Answer, Event, Op, is_linearizable, judge};
-use timberline_remote::fabric::{Connection, InProcess, Network, Simulation, Tasks};
-use timberline_remote::{Check, Direct, Error, Layout, Member, Options, RemoteTree, Turns, load};
+use timberline_remote::fabric::{
+    Completion, Connection, Fabric, InProcess, Network, Operation, Reply, Simulation, Tasks,
+};
+use timberline_remote::{
+    Check, ComputeId, Direct, Error, Layout, Member, NODE_BYTES, Options, RemoteTree, ServerId,
+    Turns, load,
+};
 
 const SERVERS: usize = 4;
 /// Tasks of each compute server.
@@ -281,6 +288,73 @@ fn threads_that_share_leaves_lose_no_record() {
             assert_eq!(scan.next().await, Ok(None));
         });
     }
+}
+
+/// A pool of which another compute server writes the nodes: its thread does not run for long.
+struct MidWrite {
+    inner: InProcess,
+    /// Reads of nodes that are to be mixed of two images.
+    mixed: AtomicU32,
+}
+
+impl Fabric for MidWrite {
+    fn servers(&self) -> ServerId {
+        self.inner.servers()
+    }
+
+    fn compute(&self) -> ComputeId {
+        self.inner.compute()
+    }
+
+    fn now(&self) -> Duration {
+        self.inner.now()
+    }
+
+    fn start(&self, operation: Operation) -> Completion {
+        let is_of_a_node =
+            matches!(operation, Operation::Read(_, words) if words * 8 == NODE_BYTES);
+        let answer = self.inner.start(operation);
+        let take_one = |left: u32| left.checked_sub(1);
+        if !is_of_a_node || self.mixed.fetch_update(Relaxed, Relaxed, take_one).is_err() {
+            return answer;
+        }
+        let mixed = timberline_io::wait_for(answer).map(|reply| match reply {
+            Reply::Words(mut words) => {
+                words[8] ^= 1;
+                Reply::Words(words)
+            }
+            other => other,
+        });
+        Completion::ready(mixed)
+    }
+}
+
+/// However often a node is read while another thread is in the middle of writing it.
+#[test]
+fn who_is_stopped_while_it_writes_is_waited_for() {
+    let direct = Direct {
+        check: Check::Checksum,
+        turns: Turns::Alone,
+        cached_ways: false,
+    };
+    let pool = InProcess::new(2, 8 << 20).unwrap();
+    let fabric = Arc::new(MidWrite {
+        inner: pool.client(),
+        mixed: AtomicU32::new(0),
+    });
+    timberline_io::wait_for(async {
+        let records = (0..1_000).map(|key| (key, key));
+        let loaded = load(Arc::new(pool.clone()), shared_layout(), records);
+        loaded.await.unwrap();
+        let tree = RemoteTree::open(fabric.clone(), options(direct, 1))
+            .await
+            .unwrap();
+        for key in [0, 500, 999] {
+            fabric.mixed.store(5_000, Relaxed);
+            assert_eq!(tree.get(key).await, Ok(Some(key)));
+            assert_eq!(fabric.mixed.load(Relaxed), 0);
+        }
+    });
 }
 
 /// Leaves of one compute server, without a cache: the same in fewer operations.
