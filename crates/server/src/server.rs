@@ -461,9 +461,14 @@ fn users(options: &Options) -> Result<Users, Error> {
     Ok(users)
 }
 
+/// Connections that wait to be accepted. One beyond that asks again after a second, and the
+/// standard library lets only 128 wait. The system may have a lower limit.
+const BACKLOG: i32 = 4_096;
+
 /// Listens at an address, and replaces it by the real one where its port was 0.
 fn listen(address: &mut SocketAddr) -> Result<StdListener, Error> {
     let listener = StdListener::bind(*address).and_then(|it| {
+        rustix::net::listen(&it, BACKLOG)?;
         it.set_nonblocking(true)?;
         *address = it.local_addr()?;
         Ok(it)
