@@ -67,4 +67,9 @@ fn less_memory_shrinks_the_cache_and_more_lets_it_grow() {
         let said = client.says(&format!("CONFIG SET maxmemory {refused}"));
         assert!(said.contains("at least 16mb"), "{said}");
     }
+    // What stands before a setting that is refused holds.
+    let said = client.says("CONFIG SET maxmemory 112mb timeout 5");
+    assert!(said.contains("'timeout'"), "{said}");
+    let cached = figure(&mut client, "cached_bytes");
+    assert!(cached <= 38 * MIB, "{cached} bytes are cached");
 }

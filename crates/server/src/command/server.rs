@@ -75,10 +75,11 @@ pub(super) fn config(call: &mut Call) -> Done {
                 .map(|at| (text(at).to_lowercase(), text(at + 1)))
                 .collect();
             let set = call.shared.config.set_all(&settings);
-            set.map_err(Failure::said)?;
+            // Also where a setting behind it was refused.
             if settings.iter().any(|it| it.0 == "maxmemory") {
                 call.shared.share_memory()?;
             }
+            set.map_err(Failure::said)?;
             call.out.ok();
         }
         (b"resetstat", 2) => {
