@@ -5,8 +5,7 @@ use crate::keyspace::{Entry, Kind};
 use crate::resp::{Protocol, integer};
 
 async fn hash(call: &Call<'_>) -> Result<Option<Entry>, Failure> {
-    let found = call.keyspace().aggregate(call.arg(1), Kind::Hash, call.now);
-    Ok(call.looked_up(found.await)?)
+    call.aggregate(call.arg(1), Kind::Hash).await
 }
 
 pub(super) async fn hset(call: &mut Call<'_>) -> Done {

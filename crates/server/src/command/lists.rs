@@ -7,8 +7,8 @@ use crate::keyspace::{Kind, List, Side};
 use crate::resp::integer;
 
 async fn list_at<'a>(call: &Call<'a>, key: &'a [u8]) -> Result<List<'a>, Failure> {
-    let found = call.keyspace().aggregate(key, Kind::List, call.now).await;
-    Ok(call.keyspace().list_of(key, call.looked_up(found)?))
+    let found = call.aggregate(key, Kind::List).await?;
+    Ok(call.keyspace().list_of(key, found))
 }
 
 /// The side that a command's name says: `lpush`, `rpop`, `blpop`.

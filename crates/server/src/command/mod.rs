@@ -35,7 +35,9 @@ use std::time::Instant;
 use smallvec::SmallVec;
 use tracing::error;
 
-use crate::keyspace::{Entry, Failed, Hint, Keyspace, Known, LONG, Locks, StoreKey, string_key};
+use crate::keyspace::{
+    Entry, Failed, Hint, Keyspace, Kind, Known, LONG, Locks, StoreKey, string_key,
+};
 use crate::resp::{Args, Writer};
 use crate::seldom::Seldom;
 use crate::session::Session;
@@ -119,6 +121,12 @@ impl<'a> Call<'a> {
     pub async fn find(&self, key: &[u8]) -> Result<Option<Entry>, Failure> {
         let found = self.keyspace().find(key, self.now).await;
         Ok(self.looked_up(found.map_err(Failed::Store))?)
+    }
+
+    /// A key of this type, as [`Keyspace::aggregate`] finds it.
+    pub async fn aggregate(&self, key: &[u8], kind: Kind) -> Result<Option<Entry>, Failure> {
+        let found = self.keyspace().aggregate(key, kind, self.now).await;
+        Ok(self.looked_up(found)?)
     }
 
     /// Notes whether a key was found, if the command is one that reads. One of another type is

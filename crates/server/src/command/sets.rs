@@ -7,8 +7,7 @@ use crate::keyspace::{Entry, Kind};
 use crate::resp::integer;
 
 async fn set_at(call: &Call<'_>, key: &[u8]) -> Result<Option<Entry>, Failure> {
-    let found = call.keyspace().aggregate(key, Kind::Set, call.now).await;
-    Ok(call.looked_up(found)?)
+    call.aggregate(key, Kind::Set).await
 }
 
 async fn members(call: &Call<'_>, key: &[u8]) -> Result<BTreeSet<Vec<u8>>, Failure> {

@@ -10,10 +10,7 @@ use crate::resp::{Protocol, integer};
 const NAN: Failure = Failure::fixed("ERR resulting score is not a number (NaN)");
 
 async fn sorted(call: &Call<'_>) -> Result<Option<Entry>, Failure> {
-    let found = call
-        .keyspace()
-        .aggregate(call.arg(1), Kind::SortedSet, call.now);
-    Ok(call.looked_up(found.await)?)
+    call.aggregate(call.arg(1), Kind::SortedSet).await
 }
 
 /// One score of one member, without options.
