@@ -36,7 +36,10 @@ impl Redis {
             Ok(child) => Some(Redis { child, path }),
             Err(error) => match named {
                 Some(named) => panic!("{}: {error}", named.display()),
-                None => None,
+                None => {
+                    eprintln!("skipped: redis-server is not installed");
+                    None
+                }
             },
         }
     }
@@ -111,7 +114,6 @@ fn in_one_slot(redis: &mut Client<UnixStream>, line: &str) -> String {
 
 fn compare_with(folder: &Folder, server: &Running, script: &str, in_slot: bool) {
     let Some(redis) = Redis::new(folder) else {
-        eprintln!("skipped: redis-server is not installed");
         return;
     };
     let mut finder = redis.client();
@@ -185,7 +187,6 @@ fn users() {
 fn categories() {
     let folder = Folder::new();
     let Some(redis) = Redis::new(&folder) else {
-        eprintln!("skipped: redis-server is not installed");
         return;
     };
     let server = Running::new(&folder);
@@ -232,11 +233,7 @@ fn combinations_of_sorted_sets() {
 
 /// How many keys INFO says that commands have found and missed.
 fn lookups<S: Read + Write>(client: &mut Client<S>) -> [u64; 2] {
-    let info = client.says("INFO stats");
-    ["keyspace_hits:", "keyspace_misses:"].map(|name| {
-        let line = info.lines().find_map(|it| it.strip_prefix(name));
-        line.expect("it is there").parse().expect("it is a number")
-    })
+    ["keyspace_hits", "keyspace_misses"].map(|name| client.info("stats", name))
 }
 
 /// Commands that read count the keys that they find and miss as Redis does.
@@ -244,7 +241,6 @@ fn lookups<S: Read + Write>(client: &mut Client<S>) -> [u64; 2] {
 fn hits_and_misses() {
     let folder = Folder::new();
     let Some(redis) = Redis::new(&folder) else {
-        eprintln!("skipped: redis-server is not installed");
         return;
     };
     let server = Running::new(&folder);

@@ -26,9 +26,7 @@ fn alone() -> MutexGuard<'static, ()> {
 
 /// Resident bytes of the process, by INFO.
 fn used(client: &mut Client<TcpStream>) -> usize {
-    let info = client.says("INFO memory");
-    let line = info.lines().find_map(|it| it.strip_prefix("used_memory:"));
-    line.unwrap().parse().unwrap()
+    client.info("memory", "used_memory")
 }
 
 /// As many connections as this process may have both ends of, 10,000 at most.

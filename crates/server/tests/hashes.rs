@@ -9,11 +9,7 @@ use client::{Client, Folder, Running};
 
 /// Records that the server has written.
 fn records(client: &mut Client<TcpStream>) -> u64 {
-    let info = client.says("INFO persistence");
-    let line = info
-        .lines()
-        .find_map(|it| it.strip_prefix("records_appended:"));
-    line.unwrap().parse().unwrap()
+    client.info("persistence", "records_appended")
 }
 
 /// Names and values, from the reply to HGETALL.

@@ -19,11 +19,7 @@ fn waiting(server: &Running, line: &str) -> Client<TcpStream> {
 
 /// How many clients wait.
 fn blocked(client: &mut Client<TcpStream>) -> usize {
-    let info = client.says("INFO clients");
-    let line = info
-        .lines()
-        .find_map(|it| it.strip_prefix("blocked_clients:"));
-    line.unwrap().parse().unwrap()
+    client.info("clients", "blocked_clients")
 }
 
 /// The elements of a list, from the reply to `LRANGE`.

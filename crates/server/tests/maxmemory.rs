@@ -10,13 +10,7 @@ const BYTES: usize = 16 << 10;
 
 /// A figure of INFO's.
 fn figure(client: &mut client::Client<std::net::TcpStream>, name: &str) -> u64 {
-    let text = client.says("INFO memory");
-    let line = text
-        .lines()
-        .find_map(|it| it.strip_prefix(&format!("{name}:")));
-    line.unwrap_or_else(|| panic!("{name}: {text}"))
-        .parse()
-        .unwrap()
+    client.info("memory", name)
 }
 
 #[test]

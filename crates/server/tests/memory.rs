@@ -24,11 +24,8 @@ fn who_wants_more_than_there_is_for_clients_is_refused() {
     assert_eq!(client.ask("GETRANGE key 0 9"), bulk(&part[..10]));
     assert_eq!(client.says("EXISTS key"), ":1\r\n");
     assert_eq!(client.says("DEL key"), ":1\r\n");
-    let used = client.says("INFO memory");
-    let used = used
-        .lines()
-        .find_map(|it| it.strip_prefix("mem_clients_normal:"));
-    assert!(used.unwrap().parse::<usize>().unwrap() < MIB, "{used:?}");
+    let used: usize = client.info("memory", "mem_clients_normal");
+    assert!(used < MIB, "{used}");
 }
 
 fn bulk(value: &[u8]) -> Vec<u8> {

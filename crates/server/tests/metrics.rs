@@ -47,22 +47,13 @@ fn figure(body: &str, name: &str) -> f64 {
     figure.parse().unwrap()
 }
 
-/// A field of a section of INFO.
-fn field(client: &mut Client<TcpStream>, section: &str, name: &str) -> String {
-    let text = client.says(&format!("INFO {section}"));
-    let line = text
-        .lines()
-        .find_map(|it| it.strip_prefix(&format!("{name}:")));
-    line.unwrap_or_else(|| panic!("{name}: {text}")).to_owned()
-}
-
 #[test]
 fn keys_that_are_found_are_counted_by_each_command_that_reads() {
     let folder = Folder::new();
     let server = serving(&folder);
     let mut client = server.client();
     let lookups = |client: &mut Client<TcpStream>| {
-        ["keyspace_hits", "keyspace_misses"].map(|name| field(client, "stats", name))
+        ["keyspace_hits", "keyspace_misses"].map(|name| client.info::<String>("stats", name))
     };
     client.ask("SET a 1");
     client.ask("HSET h f v");
@@ -110,21 +101,21 @@ fn info_has_what_tools_for_redis_look_at() {
     let mut client = server.client();
     client.ask("SET a 1");
     client.ask("SET b 1 EX 1000");
-    assert_eq!(field(&mut client, "replication", "role"), "master");
+    assert_eq!(client.info::<String>("replication", "role"), "master");
     assert_eq!(
-        field(&mut client, "keyspace", "db0"),
+        client.info::<String>("keyspace", "db0"),
         "keys=2,expires=1,avg_ttl=0"
     );
     for name in ["used_memory", "used_memory_rss", "used_memory_peak"] {
-        let shown = field(&mut client, "memory", &format!("{name}_human"));
+        let shown = client.info::<String>("memory", &format!("{name}_human"));
         let number: f64 = shown.trim_end_matches(['M', 'G']).parse().unwrap();
         assert!(number >= 1.0, "{name}: {shown}");
     }
-    assert_eq!(field(&mut client, "memory", "maxmemory_human"), "1.00G");
+    assert_eq!(client.info::<String>("memory", "maxmemory_human"), "1.00G");
     // Clients go on until it is seen.
-    while field(&mut client, "stats", "instantaneous_ops_per_sec") == "0" {}
+    while client.info::<String>("stats", "instantaneous_ops_per_sec") == "0" {}
     let seconds = |client: &mut Client<TcpStream>| {
-        let used = ["used_cpu_user", "used_cpu_sys"].map(|name| field(client, "cpu", name));
+        let used = ["used_cpu_user", "used_cpu_sys"].map(|name| client.info::<String>("cpu", name));
         let used = used.map(|it| it.parse::<f64>().unwrap());
         used[0] + used[1]
     };
@@ -175,7 +166,7 @@ fn a_cache_says_what_it_drops() {
         let said = client.command(&[b"SET", key.as_bytes(), &value]);
         assert_eq!(said, b"+OK\r\n", "{nth}");
     }
-    let evicted: f64 = field(&mut client, "stats", "evicted_keys").parse().unwrap();
+    let evicted: f64 = client.info("stats", "evicted_keys");
     assert!((1_000.0..2_000.0).contains(&evicted), "{evicted}");
     let told = figure(&get(&server, "/metrics").1, "evicted_keys_total");
     assert!(told >= evicted, "{told}");

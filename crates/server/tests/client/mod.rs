@@ -7,6 +7,7 @@ mod reply;
 use std::io::{BufReader, Read, Write};
 use std::net::{SocketAddr, TcpStream};
 use std::path::PathBuf;
+use std::str::FromStr;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::thread::JoinHandle;
 use std::time::Duration;
@@ -139,6 +140,15 @@ impl<S: Read + Write> Client<S> {
     /// The same, for replies that are text.
     pub fn says(&mut self, line: &str) -> String {
         String::from_utf8(self.ask(line)).unwrap()
+    }
+
+    /// A field of a section of INFO.
+    pub fn info<T: FromStr>(&mut self, section: &str, name: &str) -> T {
+        let text = self.says(&format!("INFO {section}"));
+        let fields = text.lines().filter_map(|it| it.split_once(':'));
+        let mut values = fields.filter(|it| it.0 == name).map(|it| it.1);
+        let value = values.next().and_then(|it| it.parse().ok());
+        value.unwrap_or_else(|| panic!("{name}: {text}"))
     }
 
     /// Sends a command as an array.
