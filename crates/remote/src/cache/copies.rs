@@ -12,7 +12,7 @@ use std::ops::RangeInclusive;
 use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
 use std::sync::{Mutex, MutexGuard};
 
-use super::boxed;
+use super::{GOLDEN, below, boxed};
 use crate::error::Result;
 
 /// Records of a set: with their counts and the lock they fill a cache line.
@@ -155,10 +155,9 @@ impl Copies {
     }
 
     fn set_of(&self, key: u64) -> Option<MutexGuard<'_, Set>> {
-        let hash = key.wrapping_mul(0x9e37_79b9_7f4a_7c15);
+        let hash = key.wrapping_mul(GOLDEN);
         let hash = (hash ^ hash >> 29).wrapping_mul(0xbf58_476d_1ce4_e5b9);
-        let set = (u128::from(hash) * self.sets.len() as u128) >> 64;
-        self.sets.get(set as usize).map(lock)
+        self.sets.get(below(self.sets.len(), hash)).map(lock)
     }
 }
 

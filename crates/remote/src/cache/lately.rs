@@ -2,7 +2,7 @@
 
 use std::sync::atomic::{AtomicU16, Ordering::Relaxed};
 
-use super::boxed;
+use super::{GOLDEN, below, boxed, mixed};
 use crate::address::Address;
 use crate::error::Result;
 
@@ -31,12 +31,8 @@ impl Lately {
     /// Notes that a leaf was fetched. Says whether it was before, lately; of one in 65,536 that
     /// were not, too.
     pub fn again(&self, leaf: Address) -> bool {
-        // SplitMix64's mixing.
-        let mut hash = leaf.word().wrapping_mul(0x9e37_79b9_7f4a_7c15);
-        hash = (hash ^ hash >> 30).wrapping_mul(0xbf58_476d_1ce4_e5b9);
-        hash = (hash ^ hash >> 27).wrapping_mul(0x94d0_49bb_1331_11eb);
-        let slot = (u128::from(hash) * self.slots.len() as u128) >> 64;
-        let Some(slot) = self.slots.get(slot as usize) else {
+        let hash = mixed(leaf.word().wrapping_mul(GOLDEN));
+        let Some(slot) = self.slots.get(below(self.slots.len(), hash)) else {
             return false;
         };
         // The slot is chosen by the high bits.

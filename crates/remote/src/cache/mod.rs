@@ -85,6 +85,22 @@ impl Sizes {
     }
 }
 
+/// What SplitMix64 adds in each step (Steele, Lea, Flood: "Fast splittable pseudorandom number
+/// generators", OOPSLA 2014).
+const GOLDEN: u64 = 0x9e37_79b9_7f4a_7c15;
+
+/// The output function of SplitMix64: all bits depend on all.
+fn mixed(mut bits: u64) -> u64 {
+    bits = (bits ^ bits >> 30).wrapping_mul(0xbf58_476d_1ce4_e5b9);
+    bits = (bits ^ bits >> 27).wrapping_mul(0x94d0_49bb_1331_11eb);
+    bits ^ bits >> 31
+}
+
+/// Any bits as a number below `end`, by the highest of them.
+fn below(end: usize, bits: u64) -> usize {
+    ((u128::from(bits) * end as u128) >> 64) as usize
+}
+
 /// So many values.
 ///
 /// # Errors
@@ -166,12 +182,8 @@ impl Cache {
 
     /// Draws a number below `end`.
     pub fn draw(&self, end: usize) -> usize {
-        // One step of SplitMix64 (Steele, Lea, Flood: "Fast splittable pseudorandom number
-        // generators", OOPSLA 2014), which needs no lock.
-        let mut z = self.draws.fetch_add(0x9e37_79b9_7f4a_7c15, Relaxed);
-        z = (z ^ z >> 30).wrapping_mul(0xbf58_476d_1ce4_e5b9);
-        z = (z ^ z >> 27).wrapping_mul(0x94d0_49bb_1331_11eb);
-        ((u128::from(z ^ z >> 31) * end as u128) >> 64) as usize
+        // One step of SplitMix64, which needs no lock.
+        below(end, mixed(self.draws.fetch_add(GOLDEN, Relaxed)))
     }
 
     /// Whether a leaf that was fetched stays.

@@ -5,41 +5,23 @@ use std::pin::pin;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 use std::task::{Context, Poll, Waker};
-use std::time::Duration;
 
+use crate::meddling::Meddling;
 use timberline_io::wait_for;
-use timberline_remote::fabric::{Completion, Connection, Fabric, InProcess, Operation};
-use timberline_remote::{
-    Check, ComputeId, Direct, Layout, NODE_ENTRIES, Options, RemoteTree, ServerId, Turns, load,
-};
+use timberline_remote::fabric::{Completion, Connection, Fabric, InProcess};
+use timberline_remote::{Check, Direct, Layout, NODE_ENTRIES, Options, RemoteTree, Turns, load};
 
 /// A compute server that dies after so many operations: later ones do not begin, and do not end.
-struct Mortal {
-    inner: InProcess,
-    left: AtomicU64,
-}
-
-impl Fabric for Mortal {
-    fn servers(&self) -> ServerId {
-        self.inner.servers()
-    }
-
-    fn compute(&self) -> ComputeId {
-        self.inner.compute()
-    }
-
-    fn now(&self) -> Duration {
-        self.inner.now()
-    }
-
-    fn start(&self, operation: Operation) -> Completion {
-        let left = self.left.load(Relaxed);
-        if left == 0 {
+fn mortal(inner: InProcess, left: Arc<AtomicU64>) -> Arc<impl Fabric> {
+    let start = move |inner: &InProcess, operation| {
+        let left_now = left.load(Relaxed);
+        if left_now == 0 {
             return Completion::pending().0;
         }
-        self.left.store(left - 1, Relaxed);
-        self.inner.start(operation)
-    }
+        left.store(left_now - 1, Relaxed);
+        inner.start(operation)
+    };
+    Arc::new(Meddling { inner, start })
 }
 
 fn options(direct: Direct) -> Options {
@@ -82,13 +64,11 @@ fn a_split_may_end_anywhere() {
             let key = first + key;
             let old = open(Arc::new(pool.client()), direct);
             assert_eq!(wait_for(old.get(key)), Ok(Some(key / 2)));
-            let dying = Arc::new(Mortal {
-                inner: pool.client(),
-                left: AtomicU64::new(u64::MAX),
-            });
+            let left = Arc::new(AtomicU64::new(u64::MAX));
+            let dying = mortal(pool.client(), Arc::clone(&left));
             let compute = dying.compute();
             let tree = open(dying.clone(), direct);
-            dying.left.store(deaths, Relaxed);
+            left.store(deaths, Relaxed);
             let inserted = {
                 let mut insert = pin!(tree.insert(first + 41, 7));
                 // Nothing is waited for but the pool.

@@ -6,6 +6,7 @@ mod dying;
 mod in_process;
 #[path = "../linear/mod.rs"]
 mod linear;
+mod meddling;
 mod members;
 mod merging;
 mod paged;

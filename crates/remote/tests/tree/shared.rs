@@ -5,15 +5,14 @@ use std::collections::{BTreeMap, HashSet};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, Ordering::Relaxed};
 use std::thread;
-use std::time::Duration;
 
 use crate::linear::{Answer, Event, Op, is_linearizable, judge};
+use crate::meddling::Meddling;
 use timberline_remote::fabric::{
     Completion, Connection, Fabric, InProcess, Network, Operation, Reply, Simulation, Tasks,
 };
 use timberline_remote::{
-    Check, ComputeId, Direct, Error, Layout, Member, NODE_BYTES, Options, RemoteTree, ServerId,
-    Turns, load,
+    Check, Direct, Error, Layout, Member, NODE_BYTES, Options, RemoteTree, Turns, load,
 };
 
 const SERVERS: usize = 4;
@@ -290,43 +289,27 @@ fn threads_that_share_leaves_lose_no_record() {
     }
 }
 
-/// A pool of which another compute server writes the nodes: its thread does not run for long.
-struct MidWrite {
-    inner: InProcess,
-    /// Reads of nodes that are to be mixed of two images.
-    mixed: AtomicU32,
-}
-
-impl Fabric for MidWrite {
-    fn servers(&self) -> ServerId {
-        self.inner.servers()
-    }
-
-    fn compute(&self) -> ComputeId {
-        self.inner.compute()
-    }
-
-    fn now(&self) -> Duration {
-        self.inner.now()
-    }
-
-    fn start(&self, operation: Operation) -> Completion {
+/// A pool of which another compute server writes the nodes, whose thread does not run for long: so
+/// many reads of nodes get a mixture of two images.
+fn mid_write(inner: InProcess, mixed: Arc<AtomicU32>) -> Arc<impl Fabric> {
+    let start = move |inner: &InProcess, operation: Operation| {
         let is_of_a_node =
             matches!(operation, Operation::Read(_, words) if words * 8 == NODE_BYTES);
-        let answer = self.inner.start(operation);
+        let answer = inner.start(operation);
         let take_one = |left: u32| left.checked_sub(1);
-        if !is_of_a_node || self.mixed.fetch_update(Relaxed, Relaxed, take_one).is_err() {
+        if !is_of_a_node || mixed.fetch_update(Relaxed, Relaxed, take_one).is_err() {
             return answer;
         }
-        let mixed = timberline_io::wait_for(answer).map(|reply| match reply {
+        let mixture = timberline_io::wait_for(answer).map(|reply| match reply {
             Reply::Words(mut words) => {
                 words[8] ^= 1;
                 Reply::Words(words)
             }
             other => other,
         });
-        Completion::ready(mixed)
-    }
+        Completion::ready(mixture)
+    };
+    Arc::new(Meddling { inner, start })
 }
 
 /// However often a node is read while another thread is in the middle of writing it.
@@ -338,21 +321,17 @@ fn who_is_stopped_while_it_writes_is_waited_for() {
         cached_ways: false,
     };
     let pool = InProcess::new(2, 8 << 20).unwrap();
-    let fabric = Arc::new(MidWrite {
-        inner: pool.client(),
-        mixed: AtomicU32::new(0),
-    });
+    let mixed = Arc::new(AtomicU32::new(0));
+    let fabric = mid_write(pool.client(), Arc::clone(&mixed));
     timberline_io::wait_for(async {
         let records = (0..1_000).map(|key| (key, key));
         let loaded = load(Arc::new(pool.clone()), shared_layout(), records);
         loaded.await.unwrap();
-        let tree = RemoteTree::open(fabric.clone(), options(direct, 1))
-            .await
-            .unwrap();
+        let tree = RemoteTree::open(fabric, options(direct, 1)).await.unwrap();
         for key in [0, 500, 999] {
-            fabric.mixed.store(5_000, Relaxed);
+            mixed.store(5_000, Relaxed);
             assert_eq!(tree.get(key).await, Ok(Some(key)));
-            assert_eq!(fabric.mixed.load(Relaxed), 0);
+            assert_eq!(mixed.load(Relaxed), 0);
         }
     });
 }
