@@ -12,7 +12,7 @@ use timberline_bench::workload::{KeySpace, Op, Permutation, Request, Rng, Stream
 
 mod tiers;
 
-use tiers::{Requests, SEED, Setting};
+use tiers::{Requests, SEED, Setting, Size};
 
 /// The slow tier is CXL memory; a fifth of the tree's bytes are fast.
 const SETTING: Setting = Setting {
@@ -25,12 +25,10 @@ const MOVES: u64 = 4;
 
 /// The records and the requests of a run.
 struct Asked {
-    records: u64,
-    space: KeySpace,
+    size: Size,
     law: Law,
     /// Requests from one move of the hot set to the next.
     moves_every: u64,
-    count: u64,
 }
 
 /// Which records are asked for.
@@ -59,42 +57,41 @@ impl Asked {
             other => Law::Workload(Workload::parse(other).ok()?),
         };
         Some(Asked {
-            records,
-            space: KeySpace::new(records).ok()?,
+            size: Size {
+                records,
+                space: KeySpace::new(records).ok()?,
+                count,
+            },
             law,
             moves_every: if moving.is_some() {
                 count / MOVES
             } else {
                 count
             },
-            count,
         })
     }
 }
 
 impl Requests for Asked {
-    fn records(&self) -> u64 {
-        self.records
-    }
-
-    fn space(&self) -> &KeySpace {
-        &self.space
-    }
-
-    fn count(&self) -> u64 {
-        self.count
+    fn size(&self) -> &Size {
+        &self.size
     }
 
     fn each(&self, visit: &mut dyn FnMut(u64, Request)) {
+        let Size {
+            records,
+            space,
+            count,
+        } = &self.size;
         let mut drawn = match &self.law {
             Law::Workload(workload) => {
                 workload.hot_epoch().set(0);
-                let stream = workload.stream(&self.space, SEED, 0, 1);
+                let stream = workload.stream(space, SEED, 0, 1);
                 Drawn::Workload(Box::new(stream))
             }
             Law::Zipf(zipf, order) => Drawn::Zipf(zipf, order, Rng::new(SEED, 0)),
         };
-        for nth in 0..self.count {
+        for nth in 0..*count {
             let epoch = nth / self.moves_every;
             let request = match &mut drawn {
                 Drawn::Workload(stream) => {
@@ -104,8 +101,8 @@ impl Requests for Asked {
                     stream.next()
                 }
                 Drawn::Zipf(zipf, order, random) => {
-                    let rank = zipf.rank(random) + epoch * self.records / 3;
-                    let key = self.space.key(order.at(rank % self.records));
+                    let rank = zipf.rank(random) + epoch * records / 3;
+                    let key = space.key(order.at(rank % records));
                     Request { op: Op::Read, key }
                 }
             };

@@ -11,7 +11,7 @@ use timberline_bench::workload::{KeySpace, Op, Request, Rng, Zipf};
 
 mod tiers;
 
-use tiers::{Requests, SEED, Setting};
+use tiers::{Requests, SEED, Setting, Size};
 
 /// The second tier is CXL memory with 20 % of the tree's bytes, the third remote memory of a
 /// microsecond.
@@ -27,33 +27,28 @@ const MOVES: u64 = 4;
 
 /// The requests of a run: ranks of a Zipf distribution, spread over the keys.
 struct Asked {
-    space: KeySpace,
+    size: Size,
     zipf: Zipf,
-    records: u64,
-    count: u64,
     /// Each epoch's hot keys are others.
     moves_every: Option<u64>,
 }
 
 impl Requests for Asked {
-    fn records(&self) -> u64 {
-        self.records
-    }
-
-    fn space(&self) -> &KeySpace {
-        &self.space
-    }
-
-    fn count(&self) -> u64 {
-        self.count
+    fn size(&self) -> &Size {
+        &self.size
     }
 
     fn each(&self, visit: &mut dyn FnMut(u64, Request)) {
+        let Size {
+            records,
+            space,
+            count,
+        } = &self.size;
         let mut random = Rng::new(SEED, 0);
-        for nth in 0..self.count {
+        for nth in 0..*count {
             let epoch = self.moves_every.map_or(0, |every| nth / every);
-            let rank = self.zipf.rank(&mut random) + epoch * self.records / 3;
-            let key = self.space.key(rank % self.records);
+            let rank = self.zipf.rank(&mut random) + epoch * records / 3;
+            let key = space.key(rank % records);
             visit(nth, Request { op: Op::Read, key });
         }
     }
@@ -74,10 +69,12 @@ fn main() -> ExitCode {
     for map in maps {
         for (name, moves) in [("stays", false), ("moves", true)] {
             let requests = Asked {
-                space: KeySpace::new(records).expect("a size within the range"),
+                size: Size {
+                    records,
+                    space: KeySpace::new(records).expect("a size within the range"),
+                    count,
+                },
                 zipf: Zipf::new(records, THETA),
-                records,
-                count,
                 moves_every: moves.then_some(count / MOVES),
             };
             tiers::compare(map, name, &SETTING, &requests);

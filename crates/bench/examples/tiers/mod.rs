@@ -35,14 +35,16 @@ pub struct Setting {
     pub works_while_loading: bool,
 }
 
+/// The records of a run, and how many requests it has.
+pub struct Size {
+    pub records: u64,
+    pub space: KeySpace,
+    pub count: u64,
+}
+
 /// The records and the requests of a run.
 pub trait Requests {
-    fn records(&self) -> u64;
-
-    fn space(&self) -> &KeySpace;
-
-    /// How many requests there are.
-    fn count(&self) -> u64;
+    fn size(&self) -> &Size;
 
     /// All of them in order, numbered from 0: the same ones in each call.
     fn each(&self, visit: &mut dyn FnMut(u64, Request));
@@ -163,7 +165,12 @@ macro_rules! runs {
                     map.memory().set_charging(charges);
                 }
             };
-            let (records, space) = (requests.records(), requests.space());
+            let Size {
+                records,
+                space,
+                count,
+            } = requests.size();
+            let (records, count) = (*records, *count);
             for (nth, id) in load_order(records, SEED, 0, 1).enumerate() {
                 if setting.works_while_loading {
                     step(nth as u64, false);
@@ -186,7 +193,7 @@ macro_rules! runs {
             let mut moved = (0, 0);
             map.memory().set_charging(true);
             requests.each(&mut |nth, request| {
-                if nth == requests.count() / 2 {
+                if nth == count / 2 {
                     (before, moved) = (thread_counts(), map.moves());
                 }
                 step(begun + nth, true);
@@ -256,7 +263,8 @@ pub fn compare(map: Map, workload: &str, setting: &Setting, requests: &dyn Reque
     let (mut best, mut worst, mut oracles) = (0.0, 0.0, 0.0);
     for (placement, kind) in KINDS {
         let (outcome, bytes) = (map.run)(kind, tree, setting, requests);
-        let measured = (requests.count() - requests.count() / 2) as f64;
+        let count = requests.size().count;
+        let measured = (count - count / 2) as f64;
         let each = |count: u64| count as f64 / measured;
         let charge = each(outcome.lines.charged_ns());
         match kind {
