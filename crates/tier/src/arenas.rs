@@ -219,6 +219,15 @@ impl Arenas {
         }
     }
 
+    /// Whether slots like this one, which is allocated, are so few that they keep chunks committed
+    /// of which almost nothing is in use: freeing the last of a chunk returns its memory.
+    #[inline(always)]
+    pub fn is_straggler(&self, slot: NonNull<u8>, size: usize) -> bool {
+        let tier = &self.tiers[self.tier_of(slot.as_ptr() as usize).index()];
+        let class = class_of(size);
+        tier.bypasses(class) && lock(&tier.chunks).is_all_but_empty(class)
+    }
+
     /// The tier that an address is in.
     #[inline(always)]
     pub fn tier_of(&self, address: usize) -> TierId {

@@ -19,6 +19,7 @@ mod wide;
 
 use std::ops::ControlFlow;
 use std::pin::pin;
+use std::sync::Arc;
 use std::task::{Context, Poll, Waker};
 use std::time::Duration;
 
@@ -27,7 +28,7 @@ use bytes::byte_suite_for;
 use suite::clockwork::Clockwork;
 use suite::draw::{self, Draw};
 use suite::{arenas, check, placing};
-use timberline_placement::{HeatIn, Timberline, TimberlineConfig};
+use timberline_placement::{AllFast, HeatIn, Timberline, TimberlineConfig};
 use timberline_tier::{Arenas, ArenasConfig, Memory, Native, TierId};
 use timberline_tree::art::{Far, Near, Range, Reach};
 use timberline_tree::{Art, Error, Key, MAX_KEY};
@@ -49,6 +50,27 @@ mod far {
         faults::a_failed_allocation_fails_an_insert_or_nothing,
         reclaim::churn_gives_everything_back,
     }
+}
+
+/// All dense leaves pass through two smaller sizes while a map of dense keys grows. The last of
+/// these used to wait for the next node to be retired, which never was. A few of them in each chunk
+/// kept almost all chunks: a quarter of the map.
+#[test]
+fn a_map_that_has_grown_keeps_no_memory_of_its_smaller_nodes() {
+    const KEYS: u64 = 2_000_000;
+    let mut config = ArenasConfig::one_tier(64 << 20);
+    config.chunk_bytes = 256 << 10;
+    let memory = Native(Arenas::new(&config).unwrap());
+    let map: Art<u64, u64> = Art::in_memory(memory, Arc::new(AllFast)).unwrap();
+    for key in Draw::new(draw::seed(), 0).shuffled((0..KEYS).collect()) {
+        map.insert(&key, key).unwrap();
+    }
+    let (committed, _) = map.committed();
+    let in_nodes = map.stats().bytes_in_nodes;
+    assert!(
+        committed <= in_nodes + in_nodes / 8,
+        "{committed} of {in_nodes}"
+    );
 }
 
 #[test]

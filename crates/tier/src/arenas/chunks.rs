@@ -22,6 +22,9 @@ const FIRST: usize = 16 << 10;
 /// A class with fewer bytes in its chunks is not drained alone.
 const LEAST_TO_DRAIN: usize = 256 << 10;
 
+/// Slots in use for each whole chunk's bytes, at most, where a draining class is all but empty.
+const STRAGGLERS: usize = 64;
+
 const _: () = assert!(CLASSES <= u128::BITS as usize);
 
 /// The bit of a class.
@@ -333,6 +336,15 @@ impl Chunks {
     /// Ends the drain of one class.
     pub fn end_drain_of(&mut self, class: usize) {
         self.drained &= !bit(class);
+    }
+
+    /// Whether a class is draining, alone or with its tier, and all but empty.
+    pub fn is_all_but_empty(&self, class: usize) -> bool {
+        let bytes = self.pages[class] * PAGE;
+        let used = (bytes / size_of_class(class)).saturating_sub(self.free[class]);
+        let chunks = bytes.div_ceil(self.chunk_bytes);
+        let drains = self.draining || self.drained & bit(class) != 0;
+        drains && used <= STRAGGLERS * chunks
     }
 
     /// A bit for each class of which slots of any chunk bypass the thread caches.

@@ -36,6 +36,12 @@ impl Retired {
             bytes,
             is_leaf,
         } = self;
+        let slot = NonNull::new(address as *mut u8).expect("no slot lies at 0");
+        // A map that outgrew its nodes of this size may never retire another one: then nothing
+        // would free those that still wait.
+        if store.arenas().is_straggler(slot, bytes) {
+            guard.flush_at_end();
+        }
         store.reclaim(guard, bytes, move |state| {
             if is_leaf {
                 state.forget_leaf(address);

@@ -131,3 +131,20 @@ fn an_emptied_class_gives_its_memory_back_beside_a_full_one() {
     free(&arenas, others.pop().unwrap(), 1024);
     assert!(caches.pop(class).is_some());
 }
+
+/// A map learns of them when it retires one, and need not wait for the next.
+#[test]
+fn the_last_slots_of_an_emptied_class_are_stragglers() {
+    let arenas = small(4 << 20, 0);
+    let slots = Vec::from_iter((0..4096).map(|_| arenas.allocate(TierId::FAST, 512).unwrap()));
+    let last = slots[0];
+    // In all chunks alike.
+    for freed in 1..slots.len() {
+        assert!(freed > 2048 || !arenas.is_straggler(last, 512), "{freed}");
+        free(&arenas, slots[(freed * 619) % slots.len()], 512);
+    }
+    assert!(arenas.is_straggler(last, 512), "it keeps a chunk alone");
+    let again = Vec::from_iter((0..4096).map(|_| arenas.allocate(TierId::FAST, 512).unwrap()));
+    assert!(!arenas.is_straggler(last, 512), "the class is in use");
+    again.into_iter().for_each(|slot| free(&arenas, slot, 512));
+}
