@@ -11,15 +11,19 @@ use timberline_bench::workload::{KeySpace, Op, Request, Rng, Zipf};
 
 mod tiers;
 
-use tiers::{Requests, SEED, Setting, Size};
+use tiers::{Kind, Requests, SEED, Setting, Size};
 
 /// The second tier is CXL memory with 20 % of the tree's bytes, the third remote memory of a
 /// microsecond.
-const SETTING: Setting = Setting {
-    profile: "cxl+us1",
-    percents: &[10, 20],
-    works_while_loading: false,
-};
+fn setting() -> Setting {
+    Setting {
+        profile: "cxl+us1",
+        percents: &[10, 20],
+        works_while_loading: false,
+        kinds: Kind::OF_LEAVES.to_vec(),
+        charges: true,
+    }
+}
 /// Zipf's exponent.
 const THETA: f64 = 0.99;
 /// The hot set is at so many places in a run, in the workload where it moves.
@@ -77,7 +81,7 @@ fn main() -> ExitCode {
                 zipf: Zipf::new(records, THETA),
                 moves_every: moves.then_some(count / MOVES),
             };
-            tiers::compare(map, name, &SETTING, &requests);
+            tiers::compare(map, name, &setting(), &requests);
         }
     }
     ExitCode::SUCCESS

@@ -2,14 +2,15 @@
 //! for examples that compare placements by counts, not by time.
 //!
 //! One thread, whose time is a microsecond a request; the worker runs between requests. So no
-//! duration matters.
+//! duration matters but that of the worker's own column.
 
+use std::hint::black_box;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 use std::time::Duration;
 
 use timberline_bench::workload::{KeySpace, Op, Request, Rng, load_order};
-use timberline_placement::workers::{Next, Worker};
+use timberline_placement::workers::{Next, Worker, thread_cpu_time};
 use timberline_placement::{AllFast, HeatIn, NewNode, Placement, Timberline, TimberlineConfig};
 use timberline_research::Oracle;
 use timberline_tier::emulator::{
@@ -33,6 +34,11 @@ pub struct Setting {
     pub percents: &'static [usize],
     /// Whether the worker runs during the load, too.
     pub works_while_loading: bool,
+    /// What is compared, in this order, beside `all-fast`, which comes first.
+    pub kinds: Vec<Kind>,
+    /// Whether the emulator charges the requests. If it does not, the program counts as many
+    /// instructions as the maps take, and little more.
+    pub charges: bool,
 }
 
 /// The records of a run, and how many requests it has.
@@ -79,19 +85,37 @@ impl Placement for Interleave {
 
 /// What is compared.
 #[derive(Clone, Copy, PartialEq)]
-enum Kind {
+pub enum Kind {
     AllFast,
     Interleave,
     Oracle,
+    Leaves,
+    /// Leaves and copies of hot records.
     Timberline,
 }
 
-const KINDS: [(&str, Kind); 4] = [
-    ("all-fast", Kind::AllFast),
-    ("interleave", Kind::Interleave),
-    ("oracle", Kind::Oracle),
-    ("timberline-leaves", Kind::Timberline),
-];
+impl Kind {
+    /// All but `all-fast` and those with copies.
+    pub const OF_LEAVES: [Kind; 3] = [Kind::Interleave, Kind::Oracle, Kind::Leaves];
+
+    /// All but `all-fast`.
+    pub const ALL: [Kind; 4] = [
+        Kind::Interleave,
+        Kind::Oracle,
+        Kind::Leaves,
+        Kind::Timberline,
+    ];
+
+    pub fn name(self) -> &'static str {
+        match self {
+            Kind::AllFast => "all-fast",
+            Kind::Interleave => "interleave",
+            Kind::Oracle => "oracle",
+            Kind::Leaves => "timberline-leaves",
+            Kind::Timberline => "timberline",
+        }
+    }
+}
 
 impl Setting {
     /// Room for a tree of so many bytes: these tiers, or one.
@@ -116,16 +140,32 @@ struct Outcome {
     lines: LineCounts,
     /// Nodes moved to faster and to slower tiers.
     moves: (u64, u64),
+    /// CPU time of the workers.
+    workers: Duration,
+    /// Requests while there was a page of copies.
+    with_pages: u64,
+    /// Bytes of nodes, and of copies at the end.
+    bytes: usize,
+    copies: usize,
+}
+
+/// What the workers have come to.
+#[derive(Clone, Copy, Default)]
+struct Work {
+    cpu: Duration,
+    /// Pages of copies now, and requests so far while there was one.
+    pages: usize,
+    with_pages: u64,
 }
 
 macro_rules! runs {
-    ($run:ident, $map:ident, $heat:expr) => {
+    ($run:ident, $ask:ident, $map:ident, $heat:expr) => {
         fn $run(
             kind: Kind,
             tree: usize,
             setting: &Setting,
             requests: &dyn Requests,
-        ) -> (Outcome, usize) {
+        ) -> Outcome {
             let arenas = setting.arenas(kind, tree);
             let mut workers: Vec<Box<dyn Worker>> = Vec::new();
             let mut oracle: Option<Arc<Oracle>> = None;
@@ -133,11 +173,11 @@ macro_rules! runs {
                 Kind::AllFast => Arc::new(AllFast),
                 Kind::Interleave => Arc::new(Interleave::of(setting.percents)),
                 Kind::Oracle => oracle.insert(Arc::<Oracle>::default()).clone(),
-                Kind::Timberline => {
-                    let config = TimberlineConfig {
-                        copies: 0.0,
-                        ..Default::default()
-                    };
+                Kind::Leaves | Kind::Timberline => {
+                    let mut config = TimberlineConfig::default();
+                    if kind == Kind::Leaves {
+                        config.copies = 0.0;
+                    }
                     let placement = Timberline::new(&arenas, $heat, config).expect("a heat table");
                     workers = placement.workers();
                     placement
@@ -152,18 +192,23 @@ macro_rules! runs {
             let memory = Emulated::new(arenas, profile, base);
             memory.set_charging(false);
             let map: $map<u64, u64, Emulated> = $map::in_memory(memory, placement).expect("memory");
-            let mut due = Duration::ZERO;
+            let (mut due, mut work) = (Duration::ZERO, Work::default());
             let mut step = |nth: u64, charges: bool| {
                 let now = REQUEST * nth as u32;
                 if now >= due && !workers.is_empty() {
                     map.memory().set_charging(false);
+                    let begun = thread_cpu_time();
                     for worker in &mut workers {
                         if let Next::After(pause) = worker.step(&*map.placed(), now) {
                             due = now + pause;
                         }
                     }
+                    work.cpu += thread_cpu_time() - begun;
+                    work.pages = map.placed().record_pages().0;
                     map.memory().set_charging(charges);
                 }
+                work.with_pages += u64::from(work.pages > 0);
+                work
             };
             let Size {
                 records,
@@ -190,47 +235,60 @@ macro_rules! runs {
             }
             set_thread_cache(CacheSize::new(CACHE).expect("a power of two"));
             let mut before = thread_counts();
-            let mut moved = (0, 0);
-            map.memory().set_charging(true);
+            let (mut moved, mut earlier, mut work) = ((0, 0), Work::default(), Work::default());
+            map.memory().set_charging(setting.charges);
             requests.each(&mut |nth, request| {
+                work = step(begun + nth, setting.charges);
                 if nth == count / 2 {
-                    (before, moved) = (thread_counts(), map.moves());
+                    (before, moved, earlier) = (thread_counts(), map.moves(), work);
                 }
-                step(begun + nth, true);
-                match request.op {
-                    Op::Insert | Op::Update => {
-                        map.insert(&request.key, nth).expect("memory");
-                    }
-                    _ => {
-                        map.get(&request.key).expect("it was inserted");
-                    }
-                }
+                $ask(&map, &request, nth);
             });
-            let (up, down) = map.moves();
-            let outcome = Outcome {
-                lines: thread_counts() - before,
-                moves: (up - moved.0, down - moved.1),
-            };
+            let lines = thread_counts() - before;
             map.memory().set_charging(false);
-            let stats = map.stats();
-            (outcome, stats.fast_bytes + stats.slow_bytes)
+            let ((up, down), stats) = (map.moves(), map.stats());
+            Outcome {
+                lines,
+                moves: (up - moved.0, down - moved.1),
+                workers: work.cpu - earlier.cpu,
+                with_pages: work.with_pages - earlier.with_pages,
+                bytes: stats.fast_bytes + stats.slow_bytes,
+                copies: stats.record_pages * map.placed().node_bytes(),
+            }
+        }
+
+        /// A request. Out of line, so that a profile tells it from the rest.
+        #[inline(never)]
+        fn $ask(map: &$map<u64, u64, Emulated>, request: &Request, nth: u64) {
+            let read = || map.get(&request.key).expect("it was inserted");
+            match request.op {
+                Op::Insert => _ = map.insert(&request.key, nth).expect("memory"),
+                Op::Update => _ = map.update(&request.key, nth),
+                Op::ReadModifyWrite => _ = map.update(&request.key, read() + 1),
+                Op::Read | Op::Scan(_) => _ = black_box(read()),
+            }
         }
     };
 }
 
 runs!(
     btree,
+    ask_btree,
     BTree,
     HeatIn::Table {
         node_bytes: BTree::<u64, u64>::NODE_BYTES
     }
 );
-runs!(art, Art, HeatIn::Leaf { leaf_bytes: 40 });
-runs!(masstree, Masstree, HeatIn::Leaf { leaf_bytes: 256 });
+runs!(art, ask_art, Art, HeatIn::Leaf { leaf_bytes: 40 });
+runs!(
+    masstree,
+    ask_masstree,
+    Masstree,
+    HeatIn::Leaf { leaf_bytes: 256 }
+);
 
-/// Runs a placement in tiers for a tree of so many bytes. Returns what came of it, and the bytes
-/// that the tree took.
-type Run = fn(Kind, usize, &Setting, &dyn Requests) -> (Outcome, usize);
+/// Runs a placement in tiers for a tree of so many bytes.
+type Run = fn(Kind, usize, &Setting, &dyn Requests) -> Outcome;
 
 /// A map to run placements of.
 #[derive(Clone, Copy)]
@@ -251,24 +309,26 @@ pub fn maps(only: Option<&str>) -> Option<Vec<Map>> {
 /// The head of the table that [`compare`] adds rows to.
 pub fn print_head() {
     println!(
-        "| map | workload | placement | fast | slower | charge, ns | regained | ÷ oracle | moves |"
+        "| map | workload | placement | fast | slow | charge, ns | regained | ÷ oracle | moves | \
+         workers, ns | with pages | copies |"
     );
-    println!("|---|---|---|---|---|---|---|---|---|");
+    println!("|{}", "---|".repeat(12));
 }
 
-/// Runs each placement and prints a row for it: missing lines and charge of a request in the second
-/// half of the requests, and nodes moved meanwhile.
+/// Runs each placement and prints a row for it: missing lines, charge and the workers' CPU time of a
+/// request in the second half of the requests, nodes moved meanwhile, the fraction of requests while
+/// there were copies, and the copies at the end, as a fraction of fast memory.
 pub fn compare(map: Map, workload: &str, setting: &Setting, requests: &dyn Requests) {
     let mut tree = 0;
-    let (mut best, mut worst, mut oracles) = (0.0, 0.0, 0.0);
-    for (placement, kind) in KINDS {
-        let (outcome, bytes) = (map.run)(kind, tree, setting, requests);
+    let (mut best, mut worst, mut oracles) = (0.0, f64::NAN, f64::NAN);
+    for &kind in [Kind::AllFast].iter().chain(&setting.kinds) {
+        let outcome = (map.run)(kind, tree, setting, requests);
         let count = requests.size().count;
         let measured = (count - count / 2) as f64;
         let each = |count: u64| count as f64 / measured;
         let charge = each(outcome.lines.charged_ns());
         match kind {
-            Kind::AllFast => (tree, best) = (bytes, charge),
+            Kind::AllFast => (tree, best) = (outcome.bytes, charge),
             Kind::Interleave => worst = charge,
             _ => {}
         }
@@ -281,14 +341,20 @@ pub fn compare(map: Map, workload: &str, setting: &Setting, requests: &dyn Reque
             true => format!("{it:.3}"),
             false => "–".into(),
         };
+        let fast = (tree / 100 * setting.percents[0]).max(1);
         println!(
-            "| {} | {workload} | {placement} | {:.3} | {:.3} | {charge:.1} | {} | {} | {} |",
+            "| {} | {workload} | {} | {:.3} | {:.3} | {charge:.1} | {} | {} | {} | {:.1} | \
+             {:.3} | {:.3} |",
             map.name,
+            kind.name(),
             each(outcome.lines.fast),
             each(outcome.lines.slow),
             shown(regained),
             shown(regained / oracles),
             outcome.moves.0 + outcome.moves.1,
+            outcome.workers.as_nanos() as f64 / measured,
+            each(outcome.with_pages),
+            outcome.copies as f64 / fast as f64,
         );
     }
 }
