@@ -4,6 +4,10 @@
 //! New pages are promotion candidates, as hot as the existing ones on average, and where leaves are
 //! hotter than that, pages are victims like cold leaves. Where there are no pages, a few are added
 //! occasionally, as probes, to measure their value.
+//!
+//! While there is a page, every lookup pays for it, in a fast leaf or not: it computes the place of
+//! a copy. So all pages go where even as many as beat leaves would answer too few accesses. That is
+//! known of a few pages: each answers the same part of all accesses.
 
 use std::time::Duration;
 
@@ -22,6 +26,11 @@ const REMEMBERED: f64 = 0.8;
 const GROWTH: usize = 4;
 /// Warm-up: a page is warm after one to two times this long, and then holds most hot records.
 const WARM_UP: Duration = Duration::from_millis(500);
+/// Copies pay where they answer this fraction of all accesses. A lookup takes some 20 instructions
+/// and the bandwidth of a line to look for one, and saves a wait for slow memory if it finds one.
+const PAYS: f64 = 1.0 / 32.0;
+/// The verdict waits until copies that barely pay would have answered so many samples.
+const ENOUGH: f64 = 16.0;
 
 pub struct Copies {
     /// Samples of all accesses, halved whenever heat is.
@@ -31,6 +40,9 @@ pub struct Copies {
     saved: f64,
     /// The sum of warm pages over recent samples.
     exposure: f64,
+    /// The same two since the last verdict, without decay.
+    saved_since: f64,
+    exposure_since: f64,
     /// Warm pages.
     mature: usize,
     /// Pages that will be warm when the warm-up ends.
@@ -46,6 +58,8 @@ impl Default for Copies {
             samples: 0.0,
             saved: 0.0,
             exposure: 0.0,
+            saved_since: 0.0,
+            exposure_since: 0.0,
             mature: 0,
             warming: 0,
             warm_up_ends: Duration::ZERO,
@@ -60,9 +74,12 @@ impl Copies {
     pub fn observe(&mut self, samples: u64, saved: f64, pages: usize, now: Duration) -> usize {
         // Without samples the estimates stay.
         if samples > 0 {
+            let exposure = samples as f64 * self.mature as f64;
             self.samples += samples as f64;
             self.saved = REMEMBERED * self.saved + saved;
-            self.exposure = REMEMBERED * self.exposure + samples as f64 * self.mature as f64;
+            self.exposure = REMEMBERED * self.exposure + exposure;
+            self.saved_since += saved;
+            self.exposure_since += exposure;
         }
         // A clock that was set back must not end this for good.
         self.warm_up_ends = self.warm_up_ends.min(now.saturating_add(WARM_UP));
@@ -75,8 +92,31 @@ impl Copies {
         self.mature = self.mature.min(pages);
         if self.mature == 0 {
             (self.saved, self.exposure) = (0.0, 0.0);
+            (self.saved_since, self.exposure_since) = (0.0, 0.0);
         }
         self.mature
+    }
+
+    /// Whether pages pay, or may pay, given how many there would be: those that are there and those
+    /// that would replace colder leaves. If not, all of them should go.
+    pub fn pay(&mut self, pages: usize, now: Duration) -> bool {
+        let barely = PAYS / pages.max(1) as f64 * self.exposure_since;
+        if barely < ENOUGH {
+            return true;
+        }
+        let pay = self.saved_since >= barely;
+        (self.saved_since, self.exposure_since) = (0.0, 0.0);
+        match pay {
+            true => self.backoff.succeeded(),
+            false => self.backoff.begin(now),
+        }
+        pay
+    }
+
+    /// The hot set has moved: what probes found out before is no longer true.
+    pub fn moved(&mut self) {
+        self.backoff = Backoff::new(MIN_BACKOFF, MAX_BACKOFF);
+        (self.saved_since, self.exposure_since) = (0.0, 0.0);
     }
 
     /// All heat was halved.
@@ -103,9 +143,6 @@ impl Copies {
     ) -> (usize, u16) {
         let probe = most.div_ceil(PROBE);
         if pages >= probe {
-            if pages >= 2 * probe {
-                self.backoff.succeeded();
-            }
             return match self.heat() {
                 None | Some(0) => (0, 0),
                 // Samples of all pages count, so no margin; but pages must not replace pages.
@@ -163,6 +200,47 @@ mod tests {
         assert_eq!(mature(50, 5), 50);
         assert_eq!(mature(0, 5), 0);
         assert_eq!(copies.heat(), None);
+    }
+
+    #[test]
+    fn pages_go_where_all_that_there_may_be_would_answer_too_little() {
+        // One access in `every` finds a copy where there are all 640 pages; 10 are there.
+        let verdict = |every: f64| {
+            let mut copies = Copies::default();
+            copies.observe(0, 0.0, 10, Duration::ZERO);
+            copies.observe(0, 0.0, 10, SECOND);
+            (0..)
+                .map(|round| {
+                    copies.observe(1000, 1000.0 / every / 64.0, 10, SECOND);
+                    (round, copies.pay(640, SECOND), copies.exposure_since)
+                })
+                .find(|(_, pay, left)| !pay || *left == 0.0)
+                .map(|(round, pay, _)| (round, pay))
+        };
+        // 16 samples, one in 32 of one in 64.
+        assert_eq!(verdict(16.0), Some((32, true)));
+        assert_eq!(verdict(64.0), Some((32, false)));
+    }
+
+    #[test]
+    fn the_next_probe_comes_soon_where_copies_paid_and_where_the_hot_set_moved() {
+        let mut copies = Copies::default();
+        for second in [0, 2, 6, 14] {
+            assert_eq!(copies.candidates((0, 640), 99, second * SECOND).0, 10);
+        }
+        let next = |copies: &mut Copies, from: u32| {
+            let asks = |second: &u32| copies.candidates((0, 640), 99, *second * SECOND).0 > 0;
+            (from..from + 20).find(asks).map(|second| second - from)
+        };
+        assert_eq!(next(&mut copies, 20), Some(10), "16 s after the last");
+        copies.moved();
+        assert_eq!(next(&mut copies, 40), Some(0));
+        (copies.exposure_since, copies.saved_since) = (1e9, 1e9);
+        assert!(copies.pay(640, 50 * SECOND));
+        assert_eq!(next(&mut copies, 50), Some(0));
+        (copies.exposure_since, copies.saved_since) = (1e9, 0.0);
+        assert!(!copies.pay(640, 51 * SECOND));
+        assert_eq!(next(&mut copies, 51), Some(4), "not at once");
     }
 
     #[test]

@@ -85,6 +85,12 @@ impl HeatHistogram {
         (0..).zip(self.leaves.iter().copied())
     }
 
+    /// How many are at most this hot.
+    pub fn up_to(&self, heat: u16) -> usize {
+        let leaves = self.leaves().take(usize::from(heat) + 1);
+        leaves.map(|(_, leaves)| leaves as usize).sum()
+    }
+
     /// The least heat that at least `nth` leaves (from 1) do not exceed.
     pub fn nth_coldest(&self, nth: usize) -> u16 {
         let mut seen = 0;
@@ -109,8 +115,7 @@ impl HeatHistogram {
     ) -> Plan {
         let mut plan = self.plan_for_all(pages, candidates, free, margin);
         // Of equally hot ones leaves are the victims: their records may have copies.
-        let leaves = self.leaves().take(usize::from(pages.heat) + 1);
-        let leaves: usize = leaves.map(|(_, leaves)| leaves as usize).sum();
+        let leaves = self.up_to(pages.heat);
         plan.pages = plan.demote.saturating_sub(leaves).min(pages.count);
         plan.demote -= plan.pages;
         plan

@@ -97,10 +97,17 @@ impl Mover {
             free = free.min(0);
         }
 
-        let pages = self.pages(tree);
+        let mut pages = self.pages(tree);
         let margin = self.margin(tree);
         let histogram = self.fast.victims.histogram(tree);
         let fast_leaves = histogram.total();
+        let (_, most_pages) = useful_pages(tree);
+        let room = free.max(0) as usize + histogram.up_to(pages.heat);
+        if !self.copies.pay((pages.count + room).min(most_pages), now) {
+            Self::give_back(tree, pages.count);
+            free += pages.count as isize;
+            pages = Pages::default();
+        }
         let among_coldest = margin.worth_it(histogram.nth_coldest(1 + fast_leaves / 100));
         let (more, heat) = self
             .copies
@@ -341,7 +348,11 @@ impl Worker for Mover {
             self.cool();
             self.uncooled = 0;
         }
-        for _ in 0..self.pace.observe(samples, slow, exchanged, fast) {
+        let halvings = self.pace.observe(samples, slow, exchanged, fast);
+        if halvings > 0 {
+            self.copies.moved();
+        }
+        for _ in 0..halvings {
             self.cool();
         }
         let interval = match all_fast_with_room(tree) {

@@ -56,6 +56,9 @@ use crate::value::Loan;
 pub(crate) use bucket::{BYTES as BUCKET_BYTES, Bucket};
 use page::Directory;
 
+/// Fewer than one in this many of the pages that there may be are few.
+const FEW: usize = 16;
+
 /// See the [module's text](self).
 pub struct RecordCache {
     directory: Directory,
@@ -120,11 +123,12 @@ impl RecordCache {
         Some(&self.directory.buckets(number, pinned)?[index])
     }
 
-    /// Prefetches the bucket that a record's copy would be in, if its page is allocated.
+    /// Prefetches the bucket that a record's copy would be in, if its page is allocated. Not while
+    /// there are few pages, so that most lookups would compute the place of one that is not there.
     #[inline(always)]
     pub fn prefetch(&self, key: u64) {
         let pages = self.pages.load(Relaxed);
-        if pages == 0 {
+        if pages * FEW < self.directory.len() {
             return;
         }
         let (number, index) = self.place_of(key);
