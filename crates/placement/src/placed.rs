@@ -208,6 +208,10 @@ pub trait RecordCache {
     fn drop_record_page(&self) -> bool {
         false
     }
+
+    /// Fast memory has another limit: the placement tells anew how many pages there may be. Drops
+    /// all of them if that makes a great difference.
+    fn refit_record_pages(&self) {}
 }
 
 /// All that a tree offers to a placement's workers.

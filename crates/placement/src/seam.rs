@@ -102,7 +102,8 @@ pub trait Placement: Send + Sync {
     }
 
     /// The most pages that the tree's record cache may have, if fast memory holds `nodes` nodes. A
-    /// page takes as much memory as a node. The tree asks once.
+    /// page takes as much memory as a node. The tree asks when it is made, and when the limit of
+    /// fast memory changes.
     fn record_pages(&self, nodes: usize) -> usize {
         let _ = nodes;
         0

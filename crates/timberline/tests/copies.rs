@@ -14,7 +14,7 @@ use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 use suite::arenas;
 use suite::check::reclaim_until;
 use timberline_placement::{Access, LeafRef, Move, NewNode, NodeKey, Placed, Placement};
-use timberline_tier::{Memory, Native, TierId};
+use timberline_tier::{Arenas, ArenasConfig, Memory, Native, TierId};
 use timberline_tree::BTree;
 use timberline_tree::btree::NODE_1K;
 
@@ -370,4 +370,46 @@ fn copies_of_the_least_and_greatest_keys_are_kept_in_any_node_size_and_tier() {
         map.insert(&key, round).unwrap();
     }
     assert!(copied >= 6, "{copied}");
+}
+
+/// What is copied is spread over as many pages as there may be with the memory that there is.
+#[test]
+fn the_cache_grows_and_shrinks_with_fast_memory() {
+    let mut config = ArenasConfig::two_tiers(1 << 20, arenas::AMPLE);
+    config.tiers[0].most = 8 << 20;
+    config.chunk_bytes = arenas::CHUNK;
+    config.huge_pages = false;
+    let arenas = Arenas::new(&config).unwrap();
+    let watching = Arc::new(Watching::default());
+    let map = Map::in_memory(Native(arenas), watching.clone()).unwrap();
+    for key in 0..RECORDS {
+        map.insert(&(3 * key), !key).unwrap();
+    }
+    let placed = map.placed();
+    for mib in [1, 4, 2] {
+        map.set_fast_memory(mib << 20).unwrap();
+        reclaim_until(&*placed, "pages", || placed.record_pages().0 == 0);
+        let (_, most) = placed.record_pages();
+        let nodes = (mib << 20) / Map::NODE_BYTES;
+        assert!((nodes / 8 * 7..=nodes).contains(&most), "{most} of {nodes}");
+        let mut pages = 0;
+        // Inner nodes take some of it, too.
+        while pages < most * 3 / 4 {
+            reclaim_until(&*placed, "memory of a page", || placed.add_record_page());
+            pages += 1;
+        }
+        warm(&map, (0..200).map(|key| 3 * key));
+        let is_copied = |key: &u64| get(&map, &watching, 3 * key) == (Some(!key), true);
+        let copied = (0..200).filter(is_copied).count();
+        assert!(copied > 100, "{copied} with {mib} MiB");
+        for key in 0..200 {
+            map.update(&(3 * key), key).unwrap();
+            assert_eq!(map.get(&(3 * key)), Some(key));
+            map.update(&(3 * key), !key).unwrap();
+        }
+        // A small change is not worth losing all copies.
+        map.set_fast_memory((mib << 20) + (100 << 10)).unwrap();
+        assert_eq!(placed.record_pages(), (pages, most));
+        map.set_fast_memory(mib << 20).unwrap();
+    }
 }

@@ -3,7 +3,7 @@
 use std::marker::PhantomData;
 use std::ops::Deref;
 use std::sync::atomic::{AtomicU16, AtomicU32};
-use std::sync::{Mutex, PoisonError};
+use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use crate::os::{PAGE, Reservation};
 use crate::{Arenas, ArenasError, Limit, TierId};
@@ -28,22 +28,51 @@ mod sealed {
 pub struct Table<T> {
     memory: Reservation,
     entries: usize,
-    /// Bytes from the start that are committed.
-    committed: Mutex<usize>,
+    bytes: Mutex<Bytes>,
     of: PhantomData<T>,
+}
+
+/// Of a table.
+struct Bytes {
+    /// From the start, that are committed.
+    committed: usize,
+    /// That chunks leave to it, with the committed ones.
+    left: usize,
+}
+
+impl Bytes {
+    /// Those that chunks leave to it and that it has not committed.
+    fn set_aside(&self) -> usize {
+        self.left.saturating_sub(self.committed)
+    }
+
+    /// Changes them, and with them what is set aside in the fast tier.
+    fn change(&mut self, arenas: &Arenas, change: impl FnOnce(&mut Bytes)) {
+        let before = self.set_aside();
+        change(self);
+        match self.set_aside() {
+            more if more > before => arenas.set_aside(TierId::FAST, more - before),
+            less => arenas.take_set_aside(TierId::FAST, before - less),
+        }
+    }
+}
+
+/// The bytes of so many entries, in whole pages.
+fn bytes_of<T>(entries: usize) -> usize {
+    let bytes = entries.checked_mul(size_of::<T>());
+    let bytes = bytes.and_then(|bytes| bytes.checked_next_multiple_of(PAGE));
+    bytes.unwrap_or(usize::MAX & !(PAGE - 1))
 }
 
 impl<T: TableEntry> Table<T> {
     /// A table beside these arenas, in memory of their fast tier. Commits nothing; but chunks leave
     /// it the bytes that it may need, up to a 64th of the tier, so that it can grow when these have
-    /// taken the rest.
+    /// taken the rest: [`Table::leave`] changes how many.
     ///
     /// # Errors
     /// There are too few addresses.
     pub fn new(arenas: &Arenas, entries: usize) -> Result<Self, ArenasError> {
-        let bytes = entries.checked_mul(size_of::<T>());
-        let bytes = bytes.and_then(|bytes| bytes.max(1).checked_next_multiple_of(PAGE));
-        let bytes = bytes.unwrap_or(usize::MAX & !(PAGE - 1));
+        let bytes = bytes_of::<T>(entries.max(1));
         let memory = Reservation::new(bytes, PAGE).map_err(|e| ArenasError::Reserve(bytes, e))?;
         // A huge page would commit more than is charged.
         memory.use_huge_pages(0, bytes, false);
@@ -52,9 +81,22 @@ impl<T: TableEntry> Table<T> {
         Ok(Table {
             memory,
             entries,
-            committed: Mutex::new(0),
+            bytes: Mutex::new(Bytes {
+                committed: 0,
+                left: bytes,
+            }),
             of: PhantomData,
         })
+    }
+
+    /// Has chunks leave it memory for the first `entries` entries, up to a 64th of the tier.
+    pub fn leave(&self, arenas: &Arenas, entries: usize) {
+        let left = bytes_of::<T>(entries);
+        self.lock().change(arenas, |bytes| bytes.left = left);
+    }
+
+    fn lock(&self) -> MutexGuard<'_, Bytes> {
+        self.bytes.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// Commits memory for the first `entries` entries and gives the rest back. The arenas are those
@@ -63,21 +105,17 @@ impl<T: TableEntry> Table<T> {
     /// # Errors
     /// Fast memory has no room; nothing changes.
     pub fn resize(&self, arenas: &Arenas, entries: usize) -> Result<(), Limit> {
-        let bytes = (entries * size_of::<T>()).next_multiple_of(PAGE);
-        let mut committed = self
-            .committed
-            .lock()
-            .unwrap_or_else(PoisonError::into_inner);
-        if bytes > *committed {
-            let more = bytes - *committed;
-            arenas.commit_table(TierId::FAST, &self.memory, *committed, more)?;
-            arenas.take_set_aside(TierId::FAST, more);
-        } else if bytes < *committed {
-            let less = *committed - bytes;
+        let bytes = bytes_of::<T>(entries);
+        let mut now = self.lock();
+        let committed = now.committed;
+        if bytes > committed {
+            let more = bytes - committed;
+            arenas.commit_table(TierId::FAST, &self.memory, committed, more)?;
+        } else if bytes < committed {
+            let less = committed - bytes;
             arenas.decommit_table(TierId::FAST, &self.memory, bytes, less);
-            arenas.set_aside(TierId::FAST, less);
         }
-        *committed = bytes;
+        now.change(arenas, |now| now.committed = bytes);
         Ok(())
     }
 }
@@ -118,6 +156,23 @@ mod tests {
         table.resize(&arenas, 0).unwrap();
         assert_eq!((used(), usable()), (0, (1 << 20) - (1 << 14)));
         assert!(Table::<AtomicU16>::new(&arenas, usize::MAX).is_err());
+    }
+
+    #[test]
+    fn what_chunks_leave_to_a_table_may_change() {
+        let arenas = Arenas::new(&ArenasConfig::two_tiers(1 << 20, 1 << 20)).unwrap();
+        let left = || (1 << 20) - arenas.usable(TierId::FAST);
+        let table = Table::<AtomicU32>::new(&arenas, 1 << 40).unwrap();
+        table.leave(&arenas, 2048);
+        assert_eq!(left(), 8192);
+        table.resize(&arenas, 3072).unwrap();
+        assert_eq!(left(), 12288, "what it has is more");
+        table.leave(&arenas, 4096);
+        assert_eq!(left(), 16384);
+        table.resize(&arenas, 0).unwrap();
+        assert_eq!(left(), 16384);
+        table.leave(&arenas, 0);
+        assert_eq!(left(), 0);
     }
 
     #[test]

@@ -258,5 +258,6 @@ both! {
         fn record_pages(&self) -> (usize, usize);
         fn add_record_page(&self) -> bool;
         fn drop_record_page(&self) -> bool;
+        fn refit_record_pages(&self);
     }
 }

@@ -28,12 +28,16 @@ pub(super) fn cache(
     if arenas.tiers() < 2 {
         return None;
     }
+    let reach = arenas.range_of(TierId::FAST).len();
+    let most = placement.record_pages(reach / node);
+    RecordCache::new(arenas, pages_of(arenas, node, placement), most, node)
+}
+
+/// The most pages that the placement wants now.
+fn pages_of(arenas: &Arenas, node: usize, placement: &dyn Placement) -> usize {
     // The limit may exceed all memory.
-    let fast = arenas
-        .usable(TierId::FAST)
-        .min(arenas.range_of(TierId::FAST).len());
-    let pages = placement.record_pages(fast / node);
-    RecordCache::new(arenas, pages, node)
+    let reach = arenas.range_of(TierId::FAST).len();
+    placement.record_pages(arenas.usable(TierId::FAST).min(reach) / node)
 }
 
 impl<M: Memory, const WORDS: usize, P: Payload> Tree<M, WORDS, P> {
@@ -178,6 +182,14 @@ impl<M: Memory, const WORDS: usize, P: Payload> Tree<M, WORDS, P> {
     pub(super) fn add_page_of_copies(&self) -> bool {
         let add = |cache: &RecordCache| cache.add(&self.store, &self.store.pin());
         self.copies().is_some_and(add)
+    }
+
+    /// Has the placement tell anew how many pages there may be.
+    pub(super) fn refit_copies(&self) {
+        if let Some(cache) = self.copies() {
+            let pages = pages_of(self.store.arenas(), Self::BYTES, &*self.store.placement);
+            cache.refit(pages, &self.store, &self.store.pin());
+        }
     }
 
     /// Frees a page, if there is one.

@@ -495,4 +495,8 @@ impl<M: Memory, const WORDS: usize, P: Payload> RecordCache for Tree<M, WORDS, P
     fn drop_record_page(&self) -> bool {
         self.drop_page_of_copies()
     }
+
+    fn refit_record_pages(&self) {
+        self.refit_copies();
+    }
 }

@@ -9,7 +9,8 @@
 //! A copy is found by its key, not by the address of its leaf, so splits, merges and moves need not
 //! update it: a hash of the key gives the [page](page) and the [bucket](bucket) in it. Pages have
 //! the size of nodes. The placement adds and removes them one by one; to it, a page is much like
-//! one more leaf. A record has no copy while its page is absent.
+//! one more leaf. A record has no copy while its page is absent. Over how many pages the hash
+//! spreads the records changes when fast memory gets another limit: then all pages go first.
 //!
 //! # Why a copy is never stale
 //!
@@ -27,6 +28,9 @@
 //! - A page's place in the directory is such a flag, too: a writer that finds no page there has its
 //!   leaf locked already, and a maker that found the page will see it. The buckets of a removed
 //!   page are retired, so a late maker finds them unusable.
+//! - The number of places is such a flag, too: a writer that reads the old one has its leaf locked
+//!   already. A thread that read it, and then finds a page there that came later, sees that it has
+//!   changed. So no copy is made where others would not look for it.
 //!
 //! Locks are taken leaf first, then one bucket; a thread that holds a bucket waits for nothing. A
 //! reader that finds a bucket locked goes to the leaf.
@@ -40,7 +44,7 @@ mod page;
 
 use std::sync::atomic::{
     AtomicUsize,
-    Ordering::{Relaxed, SeqCst},
+    Ordering::{Relaxed, Release, SeqCst},
 };
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
@@ -54,7 +58,7 @@ use crate::store::Store;
 use crate::value::Loan;
 
 pub(crate) use bucket::{BYTES as BUCKET_BYTES, Bucket};
-use page::Directory;
+use page::{Directory, Page};
 
 /// Fewer than one in this many of the pages that there may be are few.
 const FEW: usize = 16;
@@ -65,6 +69,9 @@ pub struct RecordCache {
     /// The number of pages; they have the lowest numbers. Written by the thread that holds
     /// `resizing`.
     pages: AtomicUsize,
+    /// Over how many pages the hash spreads records: the most that there may be now. Written by the
+    /// thread that holds `resizing`, while there are none.
+    places: AtomicUsize,
     /// Locked while a page is added or removed.
     resizing: Mutex<()>,
     /// Log2 of the number of buckets in a page.
@@ -91,15 +98,23 @@ impl Found<'_> {
 }
 
 impl RecordCache {
-    /// A cache of at most this many pages, none of which is allocated. `None` where there are no
-    /// addresses to keep account of them.
-    pub fn new(arenas: &Arenas, pages: usize, page_bytes: usize) -> Option<RecordCache> {
-        if pages == 0 {
+    /// A cache of at most `pages` pages now, none of which is allocated, and `most` ever. `None`
+    /// where there are none, or no addresses to keep account of them.
+    pub fn new(
+        arenas: &Arenas,
+        pages: usize,
+        most: usize,
+        page_bytes: usize,
+    ) -> Option<RecordCache> {
+        if most == 0 {
             return None;
         }
+        let directory = Directory::new(arenas, most, page_bytes)?;
+        directory.leave(arenas, pages);
         Some(RecordCache {
-            directory: Directory::new(arenas, pages, page_bytes)?,
+            directory,
             pages: AtomicUsize::new(0),
+            places: AtomicUsize::new(pages.min(most)),
             resizing: Mutex::new(()),
             in_page: (page_bytes / BUCKET_BYTES).ilog2(),
         })
@@ -113,14 +128,27 @@ impl RecordCache {
 
     /// The number of pages, and the most that there may be.
     pub fn pages(&self) -> (usize, usize) {
-        (self.pages.load(Relaxed), self.directory.len())
+        (self.pages.load(Relaxed), self.places())
+    }
+
+    #[inline(always)]
+    fn places(&self) -> usize {
+        self.places.load(Relaxed)
     }
 
     /// The bucket that a record's copy would be in, if its page is allocated.
     #[inline(always)]
     pub fn bucket<'g>(&self, key: u64, pinned: impl Into<Pinned<'g>>) -> Option<&'g Bucket> {
-        let (number, index) = self.place_of(key);
-        Some(&self.directory.buckets(number, pinned)?[index])
+        let pinned = pinned.into();
+        loop {
+            let places = self.places();
+            let (number, index) = self.place_of(key, places);
+            let page = self.directory.buckets(number, pinned);
+            // A page that came after a change of the number was published after it.
+            if self.places() == places {
+                return Some(&page?[index]);
+            }
+        }
     }
 
     /// Prefetches the bucket that a record's copy would be in, if its page is allocated. Not while
@@ -128,10 +156,11 @@ impl RecordCache {
     #[inline(always)]
     pub fn prefetch(&self, key: u64) {
         let pages = self.pages.load(Relaxed);
-        if pages * FEW < self.directory.len() {
+        let places = self.places();
+        if pages * FEW <= places {
             return;
         }
-        let (number, index) = self.place_of(key);
+        let (number, index) = self.place_of(key, places);
         // With few pages, most lookups also save the access to the directory.
         if number < pages
             && let Some(page) = self.directory.address_of(number)
@@ -142,13 +171,14 @@ impl RecordCache {
 
     /// The number of the page that a record's copy would be in.
     pub fn page_of(&self, key: u64) -> usize {
-        self.place_of(key).0
+        self.place_of(key, self.places()).0
     }
 
-    /// The number of the page that a record's copy would be in, and the index of its bucket there.
+    /// The number of the page of `places` that a record's copy would be in, and the index of its
+    /// bucket there.
     #[inline(always)]
-    fn place_of(&self, key: u64) -> (usize, usize) {
-        let buckets = (self.directory.len() as u64) << self.in_page;
+    fn place_of(&self, key: u64, places: usize) -> (usize, usize) {
+        let buckets = (places as u64) << self.in_page;
         let bucket = ((u128::from(mix(key)) * u128::from(buckets)) >> u64::BITS) as usize;
         (bucket >> self.in_page, bucket & ((1 << self.in_page) - 1))
     }
@@ -214,7 +244,8 @@ impl RecordCache {
     /// Makes one more page in a free slot of fast memory. `false` if there is no room, or if there
     /// are as many pages as there may be.
     pub fn add(&self, store: &Store<impl Memory>, pinned: &Guard) -> bool {
-        if self.pages.load(Relaxed) == self.directory.len() {
+        let (pages, most) = self.pages();
+        if pages >= most {
             return false;
         }
         let Some(page) = self.directory.allocate(store, pinned) else {
@@ -222,7 +253,7 @@ impl RecordCache {
         };
         let _alone = self.lock();
         let pages = self.pages.load(Relaxed);
-        let has_place = pages < self.directory.len();
+        let has_place = pages < self.places();
         if !has_place || self.directory.resize(store.arenas(), pages + 1).is_err() {
             // Another thread added it first, or the directory has no memory for it.
             page.reclaim(store, pinned);
@@ -237,17 +268,38 @@ impl RecordCache {
     /// is none.
     pub fn remove(&self, store: &Store<impl Memory>, guard: &Guard) -> bool {
         let alone = self.lock();
-        let Some(last) = self.pages.load(Relaxed).checked_sub(1) else {
-            return false;
-        };
-        let Some(page) = self.directory.take(last) else {
-            return false;
-        };
-        self.pages.store(last, Relaxed);
-        let _ = self.directory.resize(store.arenas(), last);
+        let last = self.take_last(store.arenas());
         drop(alone);
-        page.reclaim(store, guard);
-        true
+        let is_there = last.is_some();
+        if let Some(page) = last {
+            page.reclaim(store, guard);
+        }
+        is_there
+    }
+
+    /// Takes the last page out of the directory. The caller has locked `resizing`.
+    fn take_last(&self, arenas: &Arenas) -> Option<Page> {
+        let last = self.pages.load(Relaxed).checked_sub(1)?;
+        let page = self.directory.take(last)?;
+        self.pages.store(last, Relaxed);
+        let _ = self.directory.resize(arenas, last);
+        Some(page)
+    }
+
+    /// From now on there may be about so many pages. If that are far more or fewer than before, all
+    /// pages go, since their records get other places.
+    pub fn refit(&self, pages: usize, store: &Store<impl Memory>, guard: &Guard) {
+        let pages = pages.min(self.directory.most());
+        let _alone = self.lock();
+        let places = self.places();
+        if pages == places || (places / 4 * 3..=places / 2 * 3).contains(&pages) {
+            return;
+        }
+        while let Some(page) = self.take_last(store.arenas()) {
+            page.reclaim(store, guard);
+        }
+        self.places.store(pages, Release);
+        self.directory.leave(store.arenas(), pages);
     }
 
     fn lock(&self) -> MutexGuard<'_, ()> {

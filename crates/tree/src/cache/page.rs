@@ -67,7 +67,7 @@ pub struct Directory {
 
 impl Directory {
     /// One for at most this many pages, none of which is allocated. `None` where there are no
-    /// addresses to keep account of them.
+    /// addresses to keep account of them. Chunks leave it [memory](Directory::leave) for them all.
     pub fn new(arenas: &Arenas, pages: usize, page_bytes: usize) -> Option<Directory> {
         let fast = arenas.range_of(TierId::FAST);
         // Slots have numbers of this length.
@@ -79,9 +79,14 @@ impl Directory {
         })
     }
 
-    /// How many pages there may be.
-    pub fn len(&self) -> usize {
+    /// The most pages that there may ever be.
+    pub fn most(&self) -> usize {
         self.slots.len()
+    }
+
+    /// Has chunks leave it memory for the places of so many pages.
+    pub fn leave(&self, arenas: &Arenas, pages: usize) {
+        self.slots.leave(arenas, pages);
     }
 
     /// Takes memory for the places of this many pages, and gives back the others'.

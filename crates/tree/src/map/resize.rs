@@ -57,14 +57,16 @@ impl<T: Core<K, V>, K: Key + ?Sized, V: Value> Map<T, K, V> {
         let arenas = self.memory().arenas();
         let before = arenas.budget(FAST).limit();
         arenas.set_limit(FAST, bytes)?;
-        self.evacuate(arenas).or_else(|full| match full {
+        let evacuated = self.evacuate(arenas).or_else(|full| match full {
             Error::OutOfMemory(_) => {
                 arenas.set_limit(FAST, before)?;
                 arenas.evacuate(FAST);
                 Err(full)
             }
             other => Err(other),
-        })
+        });
+        self.tree.refit_record_pages();
+        evacuated
     }
 
     /// Empties chunks of fast memory until it is within its limit, and goes further as long as that

@@ -10,7 +10,7 @@ use super::draw::Draw;
 use super::names;
 
 /// How many calls [`ask`] chooses from.
-const QUESTIONS: u64 = 21;
+const QUESTIONS: u64 = 22;
 
 /// Makes each call at least once.
 pub fn ask_all(placed: &dyn Placed, leaf: &NodeKey, draw: &mut Draw) {
@@ -66,6 +66,7 @@ pub fn ask(placed: &dyn Placed, leaf: NodeKey, question: u64, draw: &mut Draw) {
         17 => _ = placed.drop_record_page(),
         18 => _ = placed.parent_of(&node),
         19 => placed.reclaim(),
+        20 => placed.refit_record_pages(),
         _ => {
             // Once the guard is gone, anything may lie there.
             let mut addresses = Vec::new();

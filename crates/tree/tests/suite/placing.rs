@@ -173,9 +173,11 @@ impl Placement for Shuffle {
         TierId::FAST
     }
 
-    /// So few that those that come and go hold most of a small map's copies.
+    /// So few that those that come and go hold most of a small map's copies. Another number each
+    /// time, as if the limit of fast memory had changed.
     fn record_pages(&self, nodes: usize) -> usize {
-        (nodes / 4).min(8)
+        let most = 1 + self.draw.lock().unwrap().below(8) as usize;
+        (nodes / 4).min(most)
     }
 
     fn on_copy_access(&self, _: usize) -> u32 {
