@@ -5,9 +5,10 @@
 //!
 //! One thread, whose time is a microsecond a request; the worker runs between requests. So no
 //! duration matters. Workloads are those of `timberline bench`; in one whose name ends in `+moves`
-//! the hot set moves, and in `hs-c+few` 3 % of the requests are by Zipf's law. Placements are `interleave`, `oracle`, `timberline-leaves`, and `timberline`
-//! (with copies of hot records, which is left out unless it is named); `all-fast` always runs.
-//! `uncharged` is for programs that count instructions: then the emulator takes few.
+//! the hot set moves, and in `hs-c+few` 3 % of the requests are by Zipf's law. Placements are
+//! `interleave`, `oracle`, `timberline-leaves`, and `timberline` (with copies of hot records, which
+//! is left out unless it is named); `all-fast` always runs. `uncharged` is for programs that count
+//! instructions: then the emulator takes few.
 
 use std::process::ExitCode;
 

@@ -160,12 +160,7 @@ struct Work {
 
 macro_rules! runs {
     ($run:ident, $ask:ident, $map:ident, $heat:expr) => {
-        fn $run(
-            kind: Kind,
-            tree: usize,
-            setting: &Setting,
-            requests: &dyn Requests,
-        ) -> Outcome {
+        fn $run(kind: Kind, tree: usize, setting: &Setting, requests: &dyn Requests) -> Outcome {
             let arenas = setting.arenas(kind, tree);
             let mut workers: Vec<Box<dyn Worker>> = Vec::new();
             let mut oracle: Option<Arc<Oracle>> = None;
@@ -315,9 +310,9 @@ pub fn print_head() {
     println!("|{}", "---|".repeat(12));
 }
 
-/// Runs each placement and prints a row for it: missing lines, charge and the workers' CPU time of a
-/// request in the second half of the requests, nodes moved meanwhile, the fraction of requests while
-/// there were copies, and the copies at the end, as a fraction of fast memory.
+/// Runs each placement and prints a row for it, of the second half of the requests: missing lines,
+/// charge and the workers' CPU time of a request, nodes moved, and the fraction of requests while
+/// there were copies; and the copies at the end, as a fraction of fast memory.
 pub fn compare(map: Map, workload: &str, setting: &Setting, requests: &dyn Requests) {
     let mut tree = 0;
     let (mut best, mut worst, mut oracles) = (0.0, f64::NAN, f64::NAN);
