@@ -16,10 +16,14 @@ use super::exchange::{HeatHistogram, Plan};
 use super::victims::{Found, Victim, VictimSelection};
 use crate::{KeyBytes, LeafRef, Placed};
 
-/// The fewest leaves that the hand passes in a round: half a millisecond if each is a cache miss.
+/// The fewest leaves that the hand passes in a round: some milliseconds, if each is a cache miss
+/// with its path.
 const STRIDE: usize = 4096;
-/// The most leaves that it passes in a round, used while it looks for victims and in its first
-/// revolution.
+/// As many more for each victim that is wanted, at rest: where cold leaves are rarer than that, a
+/// round exchanges fewer, as the search for them would cost far more than their exchange.
+const FOR_A_VICTIM: usize = 32;
+/// The most leaves that it passes in a round, used for many victims, while the worker hurries, and
+/// in its first revolution.
 const REACH: usize = 65_536;
 
 pub struct ClockSweep {
@@ -31,6 +35,7 @@ pub struct ClockSweep {
     current: HeatHistogram,
     /// Of all leaves, at the end of the last revolution, updated since.
     complete: Option<HeatHistogram>,
+    hurries: bool,
 }
 
 impl ClockSweep {
@@ -41,6 +46,7 @@ impl ClockSweep {
             hand: KeyBytes::default(),
             current: HeatHistogram::default(),
             complete: None,
+            hurries: true,
         }
     }
 
@@ -102,9 +108,13 @@ impl VictimSelection for ClockSweep {
 
     fn victims(&mut self, tree: &dyn Placed, plan: &Plan) -> Vec<Victim> {
         let mut victims = Vec::new();
+        let reach = match self.hurries {
+            true => REACH,
+            false => (STRIDE + FOR_A_VICTIM * plan.demote).min(REACH),
+        };
         self.walk(tree, &mut |leaf, heat, passed| {
             let served = victims.len() >= plan.demote;
-            if passed >= REACH || (passed >= STRIDE && served) {
+            if passed >= reach || (passed >= STRIDE && served) {
                 return ControlFlow::Break(());
             }
             if !served && heat <= plan.coldest {
@@ -114,6 +124,10 @@ impl VictimSelection for ClockSweep {
             ControlFlow::Continue(())
         });
         victims
+    }
+
+    fn hurry(&mut self, hurries: bool) {
+        self.hurries = hurries;
     }
 
     fn promoted(&mut self, leaf: &KeyBytes, heat: u16) {
@@ -223,6 +237,24 @@ mod tests {
         assert_eq!(found[1], words(middle..cold.end));
         assert_eq!(found[2], found[0], "round again, past the warm ones");
         assert_eq!(found[3], found[1]);
+    }
+
+    #[test]
+    fn rare_victims_are_searched_for_while_the_worker_hurries() {
+        // Warm leaves come first.
+        let (_arenas, tree, mut clock) = half_warm(16 * STRIDE, 1);
+        while clock.complete.is_none() {
+            clock.histogram(&tree);
+        }
+        clock.hand = KeyBytes::default();
+        let found = |clock: &mut ClockSweep| clock.victims(&tree, &wanting(10, 1)).len();
+        clock.hurry(false);
+        let rounds = (1..).find(|_| found(&mut clock) > 0);
+        let passed = STRIDE + 10 * FOR_A_VICTIM;
+        assert_eq!(rounds, Some(1 + 8 * STRIDE / passed), "a bounded walk each");
+        clock.hand = KeyBytes::default();
+        clock.hurry(true);
+        assert_eq!(found(&mut clock), 10);
     }
 
     #[test]

@@ -355,6 +355,10 @@ impl Worker for Mover {
         for _ in 0..halvings {
             self.cool();
         }
+        let hurries = tidies || self.pace.is_in_motion();
+        for tier in std::iter::once(&mut self.fast).chain(&mut self.lower) {
+            tier.victims.hurry(hurries);
+        }
         let interval = match all_fast_with_room(tree) {
             true => MAX_SAMPLE_INTERVAL,
             false => self.pace.interval(),

@@ -90,6 +90,11 @@ impl Pace {
         self.interval
     }
 
+    /// Whether leaves change places, or the hot set has just moved.
+    pub fn is_in_motion(&self) -> bool {
+        self.round == BRISK
+    }
+
     /// The time until the worker's next round.
     pub fn round(&self) -> Duration {
         self.round

@@ -40,6 +40,11 @@ pub trait VictimSelection: Send {
     /// also if the plan has none.
     fn victims(&mut self, tree: &dyn Placed, plan: &Plan) -> Vec<Victim>;
 
+    /// Whether the worker hurries, so that victims are worth a longer search.
+    fn hurry(&mut self, hurries: bool) {
+        let _ = hurries;
+    }
+
     /// A leaf was promoted to the tier.
     fn promoted(&mut self, leaf: &KeyBytes, heat: u16) {
         let _ = (leaf, heat);
