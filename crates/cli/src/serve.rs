@@ -4,9 +4,9 @@ use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
 
 use timberline_server::{Durability, Error, Options, Server};
-use timberline_store::{CacheMemory, Caching, Error as StoreError, IndexMemory};
+use timberline_store::{CacheMemory, Caching, Error as StoreError, IndexMap, IndexMemory};
 use timberline_tier::topology::Topology;
-use timberline_tree::Art;
+use timberline_tree::{Art, BTree, Builder};
 
 use crate::disk::{self, Files};
 use crate::tiers::Nodes;
@@ -60,6 +60,9 @@ pub struct Args {
     /// are refused
     #[arg(long, default_value = "1GB", value_parser = memory, value_name = "BYTES")]
     memory: u64,
+    /// Which map the index is: `art` takes less processor time, `btree` less memory
+    #[arg(long, default_value_t, value_name = "MAP")]
+    index_map: IndexMap,
     /// Keep no more of the index than this in fast memory, the most used parts; the others are in
     /// the slow memory that this machine has, or that --slow-nodes names
     #[arg(long, value_parser = memory, help_heading = "Memory", value_name = "BYTES")]
@@ -129,6 +132,7 @@ impl Args {
         options.disk = disk::kind(self.disk);
         options.backups.clone_from(&self.backups);
         options.memory = self.memory;
+        options.index = IndexMemory::plain(self.index_map);
         match self.index_fast_memory {
             Some(fast) => options.index = self.index(fast)?,
             None if self.nodes.are_named() => {
@@ -174,13 +178,35 @@ impl Args {
             return Err(Failure::Impossible(line.into()));
         }
         let slow = self.memory as usize;
-        Ok(IndexMemory::of(move || {
-            let builder = Art::builder().fast_memory(fast as usize).slow_memory(slow);
-            builder
-                .fast_nodes(fast_nodes.clone())
-                .slow_nodes(slow_nodes.clone())
-                .build()
-        }))
+        let tiers = Tiers {
+            fast: fast as usize,
+            slow,
+            fast_nodes,
+            slow_nodes,
+        };
+        Ok(match self.index_map {
+            IndexMap::Art => IndexMemory::of(move || tiers.of(Art::<[u8], u64>::builder()).build()),
+            IndexMap::BTree => {
+                IndexMemory::of(move || tiers.of(BTree::<[u8], u64>::builder()).build())
+            }
+        })
+    }
+}
+
+/// Bytes of memory of two kinds, and the NUMA nodes that have it.
+struct Tiers {
+    fast: usize,
+    slow: usize,
+    fast_nodes: Vec<u32>,
+    slow_nodes: Vec<u32>,
+}
+
+impl Tiers {
+    fn of<M>(&self, map: Builder<M>) -> Builder<M> {
+        map.fast_memory(self.fast)
+            .slow_memory(self.slow)
+            .fast_nodes(self.fast_nodes.clone())
+            .slow_nodes(self.slow_nodes.clone())
     }
 }
 

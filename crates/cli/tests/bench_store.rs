@@ -117,6 +117,7 @@ fn bad_input_is_one_line_and_nothing_is_lost() {
         (&["--memory-limit", "much"], "a number with a unit"),
         (&["--in-flight", "0"], "1..=4096"),
         (&["--rounds=0"], "no rounds"),
+        (&["--index-map", "hash"], "give art or btree"),
         (&["--index-memory", "us11"], "us1 to us10"),
         (&["--index-memory", "us5:120%"], "0% up to 99%"),
         (&["--slice=-1"], "slice of -1"),

@@ -205,6 +205,7 @@ fn bad_input_is_refused_in_one_line() {
         ),
         (&["--memory", "1"], "at least 16MB"),
         (&["--slow-nodes", "0"], "--index-fast-memory"),
+        (&["--index-map", "hash"], "give art or btree"),
         (
             &["--index-fast-memory", "64MB", "--slow-nodes", "777"],
             "node 777",

@@ -1,16 +1,19 @@
-//! The index: a map from keys to words that say where their records lie, in memory of any kind.
+//! The index: a map from keys to words that say where their records lie, of one of two kinds and in
+//! memory of any kind.
 //!
-//! The store is not generic over the memory, so that all of it is compiled once. A call through the
+//! The store is not generic over either, so that all of it is compiled once. A call through the
 //! trait costs some nanoseconds; what a lookup reads costs hundreds.
 
 use std::fmt;
 use std::ops::Bound;
 use std::pin::Pin;
+use std::str::FromStr;
 use std::sync::Arc;
 
+use smallvec::SmallVec;
 use timberline_tier::Memory;
-use timberline_tree::Art;
 use timberline_tree::art::{Held, Spot};
+use timberline_tree::{Art, BTree};
 
 use crate::Error;
 
@@ -24,7 +27,9 @@ pub(crate) type Entries = Box<dyn DoubleEndedIterator<Item = (Vec<u8>, u64)> + S
 pub(crate) type Found<'h> = Option<(u64, Option<Spot<'h>>)>;
 
 /// The index's map, in whatever memory it is.
-pub(crate) trait Index: Send + Sync {
+///
+/// Public for the bound of [`IndexMemory::of`] alone: nobody else can name it.
+pub trait Index: Send + Sync {
     fn get(&self, key: &[u8]) -> Option<u64>;
 
     /// The same. Where memory is slow, other operations go on meanwhile.
@@ -33,19 +38,37 @@ pub(crate) trait Index: Send + Sync {
     /// The words of many keys. Their paths are read at the same time.
     fn get_many(&self, keys: &[&[u8]], words: &mut [Option<u64>]);
 
-    /// Keeps what [`find_many`](Self::find_many) finds.
-    fn hold(&self) -> Held<'_>;
+    /// Keeps what [`find_many`](Self::find_many) finds, if keys have places of their own. A map in
+    /// which they have none needs this and the next three no more than they are here.
+    fn hold(&self) -> Option<Held<'_>> {
+        None
+    }
 
     /// As [`get_many`](Self::get_many), with the places in the index, as far as keys have some of
-    /// their own.
-    fn find_many<'h>(&'h self, held: &'h Held<'_>, keys: &[&[u8]], found: &mut [Found<'h>]);
+    /// their own. `held` is what [`hold`](Self::hold) returned.
+    fn find_many<'h>(
+        &'h self,
+        _held: Option<&'h Held<'_>>,
+        keys: &[&[u8]],
+        found: &mut [Found<'h>],
+    ) {
+        let mut words = SmallVec::<[_; 16]>::from_elem(None, keys.len());
+        self.get_many(keys, &mut words);
+        for (found, word) in found.iter_mut().zip(words) {
+            *found = word.map(|word| (word, None));
+        }
+    }
 
     /// The word of a key that was found there; `None` if it is not there any more.
-    fn get_at(&self, spot: Spot<'_>, key: &[u8]) -> Option<u64>;
+    fn get_at(&self, _spot: Spot<'_>, _key: &[u8]) -> Option<u64> {
+        None
+    }
 
     /// Replaces the word of a key that was found there. The previous one; `None` if it is not there
     /// any more.
-    fn update_at(&self, spot: Spot<'_>, key: &[u8], word: u64) -> Option<u64>;
+    fn update_at(&self, _spot: Spot<'_>, _key: &[u8], _word: u64) -> Option<u64> {
+        None
+    }
 
     /// Inserts or replaces. The previous word; fails only if there was none.
     fn insert(&self, key: &[u8], word: u64) -> Result<Option<u64>, Error>;
@@ -78,25 +101,76 @@ impl dyn Index {
     }
 }
 
-impl<M: Memory> Index for Art<[u8], u64, M> {
-    fn get(&self, key: &[u8]) -> Option<u64> {
-        Art::get(self, key)
+/// What maps of both kinds do with the same methods, and what one of them does beside that.
+macro_rules! index {
+    ($map:ident { $($more:item)* }) => {
+        impl<M: Memory> Index for $map<[u8], u64, M> {
+            fn get(&self, key: &[u8]) -> Option<u64> {
+                $map::get(self, key)
+            }
+
+            fn get_async<'a>(&'a self, key: &'a [u8]) -> Lookup<'a> {
+                Box::pin($map::get_async(self, key))
+            }
+
+            fn get_many(&self, keys: &[&[u8]], words: &mut [Option<u64>]) {
+                $map::get_many(self, keys, words);
+            }
+
+            fn insert(&self, key: &[u8], word: u64) -> Result<Option<u64>, Error> {
+                $map::insert(self, key, word).map_err(|error| Error::map("the index", error))
+            }
+
+            fn update(&self, key: &[u8], word: u64) -> Option<u64> {
+                $map::update(self, key, word)
+            }
+
+            fn remove(&self, key: &[u8]) -> Option<u64> {
+                $map::remove(self, key)
+            }
+
+            fn remove_if(&self, key: &[u8], word: u64) {
+                $map::remove_if(self, key, |present| present == word);
+            }
+
+            fn range(&self, low: Bound<&[u8]>, high: Bound<&[u8]>) -> Entries {
+                Box::new($map::range(self, (low, high)))
+            }
+
+            fn prefix(&self, prefix: &[u8]) -> Entries {
+                Box::new($map::prefix(self, prefix))
+            }
+
+            fn len(&self) -> usize {
+                $map::len(self)
+            }
+
+            fn bytes(&self) -> u64 {
+                let (fast, slow) = self.committed();
+                (fast + slow) as u64
+            }
+
+            fn is_tiered(&self) -> bool {
+                $map::is_tiered(self)
+            }
+
+            $($more)*
+        }
+    };
+}
+
+index!(Art {
+    fn hold(&self) -> Option<Held<'_>> {
+        Some(Art::hold(self))
     }
 
-    fn get_async<'a>(&'a self, key: &'a [u8]) -> Lookup<'a> {
-        Box::pin(Art::get_async(self, key))
-    }
-
-    fn get_many(&self, keys: &[&[u8]], words: &mut [Option<u64>]) {
-        Art::get_many(self, keys, words);
-    }
-
-    fn hold(&self) -> Held<'_> {
-        Art::hold(self)
-    }
-
-    fn find_many<'h>(&'h self, held: &'h Held<'_>, keys: &[&[u8]], found: &mut [Found<'h>]) {
-        Art::find_many(self, held, keys, found);
+    fn find_many<'h>(
+        &'h self,
+        held: Option<&'h Held<'_>>,
+        keys: &[&[u8]],
+        found: &mut [Found<'h>],
+    ) {
+        Art::find_many(self, held.expect("it was held"), keys, found);
     }
 
     fn get_at(&self, spot: Spot<'_>, key: &[u8]) -> Option<u64> {
@@ -106,46 +180,58 @@ impl<M: Memory> Index for Art<[u8], u64, M> {
     fn update_at(&self, spot: Spot<'_>, key: &[u8], word: u64) -> Option<u64> {
         Art::update_at(self, spot, key, word)
     }
+});
 
-    fn insert(&self, key: &[u8], word: u64) -> Result<Option<u64>, Error> {
-        Art::insert(self, key, word).map_err(|error| Error::map("the index", error))
-    }
+// A record shares its leaf with others, so no key has a place of its own.
+index!(BTree {});
 
-    fn update(&self, key: &[u8], word: u64) -> Option<u64> {
-        Art::update(self, key, word)
-    }
+/// Which map the index is. Its records on the disk are the same.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub enum IndexMap {
+    /// A radix tree: lookups and changes take fewer instructions, and keys that are prepared
+    /// together are searched for once.
+    #[default]
+    Art,
+    /// A B+tree: it takes less memory.
+    BTree,
+}
 
-    fn remove(&self, key: &[u8]) -> Option<u64> {
-        Art::remove(self, key)
-    }
+impl IndexMap {
+    /// All of them.
+    pub const ALL: [IndexMap; 2] = [IndexMap::Art, IndexMap::BTree];
 
-    fn remove_if(&self, key: &[u8], word: u64) {
-        Art::remove_if(self, key, |present| present == word);
-    }
-
-    fn range(&self, low: Bound<&[u8]>, high: Bound<&[u8]>) -> Entries {
-        Box::new(Art::range(self, (low, high)))
-    }
-
-    fn prefix(&self, prefix: &[u8]) -> Entries {
-        Box::new(Art::prefix(self, prefix))
-    }
-
-    fn len(&self) -> usize {
-        Art::len(self)
-    }
-
-    fn bytes(&self) -> u64 {
-        let (fast, slow) = self.committed();
-        (fast + slow) as u64
-    }
-
-    fn is_tiered(&self) -> bool {
-        Art::is_tiered(self)
+    /// What it is called in options.
+    pub fn name(self) -> &'static str {
+        match self {
+            IndexMap::Art => "art",
+            IndexMap::BTree => "btree",
+        }
     }
 }
 
-/// The memory of a store's index: plain unless an [`of`](Self::of) says otherwise.
+impl fmt::Display for IndexMap {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.pad(self.name())
+    }
+}
+
+impl FromStr for IndexMap {
+    type Err = Error;
+
+    /// Parses its [`name`](Self::name).
+    fn from_str(text: &str) -> Result<IndexMap, Error> {
+        let found = IndexMap::ALL.into_iter().find(|it| it.name() == text);
+        found.ok_or_else(|| {
+            let names = IndexMap::ALL.map(IndexMap::name).join(" or ");
+            Error::Configuration(format!(
+                "there is no map `{text}` for an index: give {names}"
+            ))
+        })
+    }
+}
+
+/// A store's index: which map, and in which memory. Plain memory unless an [`of`](Self::of) says
+/// otherwise.
 ///
 /// In tiers, the index's hot paths are in fast memory, by the map's own placement; and while a get
 /// waits for slow memory, the executor goes on with other operations. So memory of some
@@ -168,15 +254,24 @@ pub struct IndexMemory(Arc<Make>);
 type Make = dyn Fn() -> Result<Box<dyn Index>, Error> + Send + Sync;
 
 impl IndexMemory {
-    /// That of a map that `make` makes, empty, whenever the store needs another one. It is called
-    /// when the store is opened, once more for each checkpoint that can't be used.
-    pub fn of<M: Memory>(
-        make: impl Fn() -> Result<Art<[u8], u64, M>, timberline_tree::Error> + Send + Sync + 'static,
+    /// A map that `make` makes, empty, whenever the store needs another one: an [`Art`] or a
+    /// [`BTree`] from byte strings to words. It is called when the store is opened, once more for
+    /// each checkpoint that can't be used.
+    pub fn of<I: Index + 'static>(
+        make: impl Fn() -> Result<I, timberline_tree::Error> + Send + Sync + 'static,
     ) -> IndexMemory {
         IndexMemory(Arc::new(move || {
             let map = make().map_err(|error| Error::map("the index's memory", error))?;
             Ok(Box::new(map))
         }))
+    }
+
+    /// This map in plain memory.
+    pub fn plain(map: IndexMap) -> IndexMemory {
+        match map {
+            IndexMap::Art => IndexMemory::of(|| Art::<[u8], u64>::builder().build()),
+            IndexMap::BTree => IndexMemory::of(|| BTree::<[u8], u64>::builder().build()),
+        }
     }
 
     /// An empty index.
@@ -186,9 +281,9 @@ impl IndexMemory {
 }
 
 impl Default for IndexMemory {
-    /// Plain memory.
+    /// The default map in plain memory.
     fn default() -> IndexMemory {
-        IndexMemory::of(|| Art::builder().build())
+        IndexMemory::plain(IndexMap::default())
     }
 }
 
@@ -206,6 +301,60 @@ impl Error {
                 Error::Configuration(format!("{of}: {reason}"))
             }
             _ => Error::OutOfMemory,
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn maps_are_named() {
+        for map in IndexMap::ALL {
+            assert_eq!(map.to_string().parse::<IndexMap>().ok(), Some(map));
+        }
+        let unknown = "hash".parse::<IndexMap>().unwrap_err().to_string();
+        assert_eq!(
+            unknown,
+            "there is no map `hash` for an index: give art or btree"
+        );
+    }
+
+    /// The store relies on all of it.
+    #[test]
+    fn each_map_is_an_index() {
+        for map in IndexMap::ALL {
+            let index = IndexMemory::plain(map).make().expect("there is memory");
+            assert_eq!(index.insert(b"pea", 1).expect("there is memory"), None);
+            assert_eq!(index.insert(b"pear", 2).expect("there is memory"), None);
+            assert_eq!(index.insert(b"pea", 3).expect("there is memory"), Some(1));
+            assert_eq!(
+                (index.update(b"pear", 4), index.update(b"plum", 5)),
+                (Some(2), None)
+            );
+            let keys: [&[u8]; 3] = [b"pear", b"plum", b"pea"];
+            let mut words = [None; 3];
+            index.get_many(&keys, &mut words);
+            assert_eq!(words, [Some(4), None, Some(3)]);
+            let held = index.hold();
+            assert_eq!(held.is_some(), map == IndexMap::Art);
+            let mut found = [None; 3];
+            index.find_many(held.as_ref(), &keys, &mut found);
+            assert_eq!(found.map(|it| it.map(|it| it.0)), words);
+            for (key, found) in keys.into_iter().zip(found) {
+                let Some((word, Some(spot))) = found else {
+                    continue;
+                };
+                assert_eq!(index.get_at(spot, key), Some(word));
+                assert_eq!(index.update_at(spot, key, word), Some(word));
+            }
+            index.remove_if(b"pea", 1);
+            assert_eq!((index.get(b"pea"), index.len()), (Some(3), 2));
+            index.remove_if(b"pea", 3);
+            assert_eq!(index.prefix(b"pea").count(), 1);
+            assert_eq!(index.iter().next_back(), Some((b"pear".to_vec(), 4)));
+            assert_eq!((index.remove(b"pear"), index.len()), (Some(4), 0));
         }
     }
 }

@@ -72,7 +72,7 @@ pub use check::{Check, Damage, Incomplete};
 pub use deadlines::MAX_EXPIRING_KEY;
 pub use error::Error;
 pub use expiry::{Clock, Expiry};
-pub use index::IndexMemory;
+pub use index::{IndexMap, IndexMemory};
 pub use join::join;
 pub use now::{Change, KeyPlace, Places};
 pub use options::{Durability, Options};

@@ -38,7 +38,7 @@ pub struct Options {
     /// segments become obsolete meanwhile, which go unread. Of a store of any size, a quarter may
     /// be obsolete.
     pub idle_bytes: u64,
-    /// The memory of the index.
+    /// Which map the index is, and in which memory.
     pub index: IndexMemory,
     /// Bytes of memory for what was read or written and may be wanted again; 0 keeps nothing.
     pub cache_bytes: u64,

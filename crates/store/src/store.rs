@@ -353,7 +353,7 @@ impl Inner {
     /// The same, with their places in it.
     pub fn find_many<'h>(
         &'h self,
-        held: &'h Held<'_>,
+        held: Option<&'h Held<'_>>,
         keys: &[&[u8]],
     ) -> SmallVec<[Found<'h>; 16]> {
         let mut found = SmallVec::from_elem(None, keys.len());

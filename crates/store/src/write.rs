@@ -178,7 +178,8 @@ impl Inner {
             return Ok(Appended::Refused);
         }
         // One alone needs no places, and in slow memory none are looked for.
-        let held = (entries.len() > 1 && !self.index.is_tiered()).then(|| self.index.hold());
+        let are_held = entries.len() > 1 && !self.index.is_tiered();
+        let held = are_held.then(|| self.index.hold()).flatten();
         let mut spots = SmallVec::<[Option<Spot<'_>>; 16]>::new();
         let new = match self.reserve(entries, held.as_ref(), &mut spots) {
             Ok(Some(new)) => new,
@@ -371,13 +372,13 @@ impl Inner {
         }
         // Of all, so that their paths through the index are near when it changes.
         let keys: SmallVec<[&[u8]; 16]> = entries.iter().map(|it| it.key).collect();
-        let found: SmallVec<[bool; 16]> = match held {
-            Some(held) => {
+        let found: SmallVec<[bool; 16]> = match held.is_some() {
+            true => {
                 let found = self.find_many(held, &keys);
                 spots.extend(found.iter().map(|it| it.and_then(|it| it.1)));
                 found.iter().map(|it| it.is_some()).collect()
             }
-            None => self.words(&keys).iter().map(|it| it.is_some()).collect(),
+            false => self.words(&keys).iter().map(|it| it.is_some()).collect(),
         };
         let found = entries.iter().zip(&keys).zip(found);
         for ((entry, key), is_there) in found.skip(usize::from(!is_first_placed)) {

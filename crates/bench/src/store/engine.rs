@@ -254,6 +254,8 @@ fn get(engine: &dyn Engine, setting: &Setting, id: u64) -> Result<(), String> {
 mod tests {
     use std::collections::BTreeMap;
 
+    use timberline_store::IndexMap;
+
     use super::*;
 
     /// In memory. Forgets each key that ends in this byte.
@@ -286,6 +288,7 @@ mod tests {
             records: 1000,
             value_bytes: 10,
             memory_bytes: 1 << 30,
+            index_map: IndexMap::default(),
             in_flight: 3,
             slice: Duration::from_millis(20),
             rounds: 2,

@@ -8,7 +8,7 @@
 use futures_util::future::try_join_all;
 use serde::{Deserialize, Serialize};
 use timberline_io::Driver;
-use timberline_store::{CacheMemory, Caching, Options, Store, join};
+use timberline_store::{CacheMemory, Caching, IndexMap, Options, Store, join};
 use timberline_tier::emulator::{CacheSize, LineCounts, set_thread_cache, thread_counts};
 
 use super::slow_memory::{InSlowMemory, SlowMemory};
@@ -54,11 +54,11 @@ pub enum SlowPart {
 
 impl SlowPart {
     /// How a store that has it in slow memory is set up, and where it is found then; `None` for
-    /// DRAM. The index takes so many bytes.
+    /// DRAM. The index is this map, and takes so many bytes.
     fn place(
         self,
         memory: Option<&SlowMemory>,
-        index_bytes: u64,
+        (map, index_bytes): (IndexMap, u64),
         options: &Options,
     ) -> (Options, Option<InSlowMemory>) {
         let mut options = options.clone();
@@ -67,7 +67,7 @@ impl SlowPart {
             SlowPart::Blocks(bytes) => (bytes, Caching::BlocksIn),
             SlowPart::Index => {
                 options.cache_bytes = 0;
-                let placed = memory.map(|it| it.index(index_bytes));
+                let placed = memory.map(|it| it.index(map, index_bytes));
                 let found = placed.map(|(index, found)| {
                     options.index = index;
                     found
@@ -245,10 +245,11 @@ impl Run<'_> {
         loads: &[Load],
     ) -> Result<Vec<Subject>, String> {
         let setting = self.setting;
+        let map = setting.index_map;
         // A record takes an eighth of a segment at most.
         let segment = (8 * setting.record_bytes()).next_multiple_of(2 << 20);
         let usual = setting.options_with(segment);
-        let (options, _) = part.place(None, 0, &usual);
+        let (options, _) = part.place(None, (map, 0), &usual);
         let folder = setting.folder.join("dram");
         let (_, stats) = self.load(driver, &folder, &options)?;
         let store = self.open(driver, &folder, &options)?;
@@ -258,7 +259,7 @@ impl Run<'_> {
                 return Ok(Vec::new());
             }
             let folder = setting.folder.join(format!("slow {nth}"));
-            let (options, slow) = part.place(Some(kind), stats.index_bytes, &usual);
+            let (options, slow) = part.place(Some(kind), (map, stats.index_bytes), &usual);
             self.load(driver, &folder, &options)?;
             let store = self.open(driver, &folder, &options)?;
             subjects.push(Subject::new(kind.to_string(), store, slow));
@@ -366,6 +367,7 @@ mod tests {
                 records: 3000,
                 value_bytes: 200,
                 memory_bytes: 256 << 20,
+                index_map: IndexMap::default(),
                 files: None,
                 in_flight: 8,
                 slice: Duration::from_millis(10),

@@ -6,6 +6,7 @@
 //! in its steady state, measures that, and gets beside it; leaves the store as it is, as a kill
 //! would, and opens it once more.
 
+mod as_text;
 mod engine;
 mod in_slow_memory;
 mod outcome;
@@ -23,7 +24,7 @@ use std::time::{Duration, Instant};
 use futures_util::future::{Either, select};
 use serde::{Deserialize, Serialize};
 use timberline_io::{BLOCK, Buffer, Disk, Driver, File, Kind, Mode};
-use timberline_store::{Durability, Options, Stats, Store, join};
+use timberline_store::{Durability, IndexMap, IndexMemory, Options, Stats, Store, join};
 
 pub use crate::rounds::Rounds;
 use crate::workload::{Permutation, Rng, Zipf};
@@ -59,6 +60,9 @@ pub struct Setting {
     pub value_bytes: usize,
     /// Bytes of memory for all of the process.
     pub memory_bytes: u64,
+    /// Which map the index is.
+    #[serde(with = "as_text")]
+    pub index_map: IndexMap,
     /// Requests in flight.
     pub in_flight: usize,
     /// Length of each measurement.
@@ -128,6 +132,7 @@ impl Setting {
             capacity: segments * options.segment_bytes,
             memory_bytes: self.memory_bytes - PROGRAM,
             cache_bytes: u64::MAX,
+            index: IndexMemory::plain(self.index_map),
             ..options
         }
     }
@@ -468,6 +473,7 @@ mod tests {
             records: 20_000,
             value_bytes: 10,
             memory_bytes: 1 << 30,
+            index_map: IndexMap::default(),
             in_flight: 8,
             slice: Duration::from_millis(20),
             rounds: 1,

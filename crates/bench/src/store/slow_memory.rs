@@ -6,11 +6,11 @@ use std::sync::{Arc, Mutex};
 
 use serde::{Deserialize, Serialize};
 use timberline_placement::workers::Workers;
-use timberline_placement::{AllFast, HeatIn, Placement, Timberline, TimberlineConfig};
-use timberline_store::{CacheMemory, IndexMemory};
+use timberline_placement::{AllFast, HeatIn, Placed, Placement, Timberline, TimberlineConfig};
+use timberline_store::{CacheMemory, IndexMap, IndexMemory};
 use timberline_tier::emulator::{Base, Emulated, Profile};
 use timberline_tier::{Arenas, ArenasConfig, TierId};
-use timberline_tree::{Art, Error, Key, Value};
+use timberline_tree::{Art, BTree, Error, Key, Value};
 
 /// Emulated slow memory, and how much of what is there is in fast memory beside it.
 #[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
@@ -77,17 +77,40 @@ trait Map: Send {
 
     /// Bytes in fast and in slow memory.
     fn committed(&self) -> (usize, usize);
+
+    /// As the workers see it that move its nodes.
+    fn placed(&self) -> Arc<dyn Placed>;
 }
 
-impl<K: Key + ?Sized, V: Value> Map for Art<K, V, Emulated> {
-    fn charge(&self, on: bool) {
-        self.memory().set_charging(on);
-    }
+macro_rules! map {
+    ($map:ident) => {
+        impl<K: Key + ?Sized, V: Value> Map for $map<K, V, Emulated> {
+            fn charge(&self, on: bool) {
+                self.memory().set_charging(on);
+            }
 
-    fn committed(&self) -> (usize, usize) {
-        Art::committed(self)
-    }
+            fn committed(&self) -> (usize, usize) {
+                $map::committed(self)
+            }
+
+            fn placed(&self) -> Arc<dyn Placed> {
+                $map::placed(self)
+            }
+        }
+    };
 }
+
+map!(Art);
+map!(BTree);
+
+/// How a map is made in memory, by a placement.
+type In<M> = fn(Emulated, Arc<dyn Placement>) -> Result<M, Error>;
+
+/// Where a placement keeps the heat of leaves of each map.
+const IN_ART: HeatIn = HeatIn::Leaf { leaf_bytes: 40 };
+const IN_BTREE: HeatIn = HeatIn::Leaf {
+    leaf_bytes: BTree::<[u8], u64, Emulated>::NODE_BYTES,
+};
 
 /// What a store has in such memory, while that is there.
 #[derive(Clone, Default)]
@@ -115,25 +138,39 @@ impl InSlowMemory {
 }
 
 impl SlowMemory {
-    /// Memory for an index that takes so many bytes, and where it can be found then.
-    pub fn index(&self, bytes: u64) -> (IndexMemory, InSlowMemory) {
+    /// Memory for an index of this map that takes so many bytes, and where it can be found then.
+    pub fn index(&self, map: IndexMap, bytes: u64) -> (IndexMemory, InSlowMemory) {
+        type Tree = BTree<[u8], u64, Emulated>;
         let (this, found) = (self.clone(), InSlowMemory::default());
         let made = found.clone();
-        (IndexMemory::of(move || this.make(bytes, &made)), found)
+        let index = match map {
+            IndexMap::Art => {
+                let make = Art::<[u8], u64, _>::in_memory;
+                IndexMemory::of(move || this.make(bytes, &made, IN_ART, make))
+            }
+            IndexMap::BTree => {
+                let make = Tree::in_memory;
+                IndexMemory::of(move || this.make(bytes, &made, IN_BTREE, make))
+            }
+        };
+        (index, found)
     }
 
     /// The same for a cache.
     pub fn cache(&self, bytes: u64) -> (CacheMemory, InSlowMemory) {
         let (this, found) = (self.clone(), InSlowMemory::default());
         let made = found.clone();
-        (CacheMemory::of(move || this.make(bytes, &made)), found)
+        let cache = CacheMemory::of(move || this.make(bytes, &made, IN_ART, Art::in_memory));
+        (cache, found)
     }
 
-    fn make<K: Key + ?Sized, V: Value>(
+    fn make<M: Map + Clone + 'static>(
         &self,
         bytes: u64,
         found: &InSlowMemory,
-    ) -> Result<Art<K, V, Emulated>, Error> {
+        heat: HeatIn,
+        make: In<M>,
+    ) -> Result<M, Error> {
         let bytes = bytes as usize;
         let fast = (bytes as f64 * self.fast_percent / 100.0) as usize;
         // Where a store is opened, what it loads may need more than what it had.
@@ -142,7 +179,6 @@ impl SlowMemory {
         let (placement, workers): (Arc<dyn Placement>, _) = match fast {
             0 => (Arc::new(AllFast), Vec::new()),
             _ => {
-                let heat = HeatIn::Leaf { leaf_bytes: 40 };
                 let placement = Timberline::new(&arenas, heat, TimberlineConfig::default())?;
                 let workers = placement.workers();
                 (placement, workers)
@@ -152,7 +188,7 @@ impl SlowMemory {
         let profile = profile.map_err(|error| Error::Configuration(error.to_string()))?;
         let memory = Emulated::new(arenas, profile, Base::default());
         memory.set_charging(false);
-        let map = Art::in_memory(memory, placement)?;
+        let map = make(memory, placement)?;
         let started = Workers::start(workers, map.placed());
         let started = started.map_err(|error| Error::Configuration(error.to_string()))?;
         *found.0.lock().expect("no panic") = Some((Box::new(map.clone()), started));

@@ -11,6 +11,8 @@ use timberline_bench::store::{
     Outcome, Rounds, Setting, SlowMemory, measure, measure_in_slow_memory,
 };
 
+use timberline_store::IndexMap;
+
 use super::{Args, ROUNDS};
 use crate::Failure;
 use crate::disk::{self, Files};
@@ -40,6 +42,9 @@ pub struct StoreArgs {
         value_name = "BYTES"
     )]
     memory_limit: u64,
+    /// Which map the index is: `art` takes less processor time, `btree` less memory
+    #[arg(long, default_value_t, requires = "store", value_name = "MAP")]
+    index_map: IndexMap,
     /// Requests in flight
     #[arg(
         long,
@@ -100,6 +105,7 @@ pub fn run(args: &Args) -> Result<(), Failure> {
         records,
         value_bytes,
         memory_bytes: args.store.memory_limit,
+        index_map: args.store.index_map,
         in_flight: args.store.in_flight.into(),
         slice,
         rounds,
@@ -139,11 +145,13 @@ pub fn run(args: &Args) -> Result<(), Failure> {
 
 fn print(setting: &Setting, outcome: &Outcome) -> Result<(), Failure> {
     say(format_args!(
-        "{} records of {} bytes, {} in flight on one thread\n{} MiB of memory; disk: {}\n",
+        "{} records of {} bytes, {} in flight on one thread\n\
+         {} MiB of memory, index: {}; disk: {}\n",
         setting.records,
         setting.value_bytes,
         setting.in_flight,
         setting.memory_bytes >> 20,
+        setting.index_map,
         outcome.disk
     ))?;
     let mut table = Grid::new([

@@ -9,7 +9,7 @@ use crate::{SEGMENT, options_with};
 use fastrand::Rng;
 use timberline_io::{Disk, Faults, wait_for};
 use timberline_store::{
-    Batch, Change, Durability, Error, Expiry, IndexMemory, KeyPlace, Options, Store, join,
+    Batch, Change, Durability, Error, Expiry, IndexMap, IndexMemory, KeyPlace, Options, Store, join,
 };
 
 type Model = BTreeMap<Vec<u8>, Vec<u8>>;
@@ -215,7 +215,11 @@ fn run(seed: u64, durability: Durability, index: fn() -> IndexMemory) -> Counts 
 fn they_do_what_futures_do() {
     let mut all = Counts::default();
     for seed in 1..9 {
-        let counts = run(seed, Durability::None, IndexMemory::default);
+        let index: fn() -> IndexMemory = match seed % 2 {
+            0 => || IndexMemory::plain(IndexMap::Art),
+            _ => || IndexMemory::plain(IndexMap::BTree),
+        };
+        let counts = run(seed, Durability::None, index);
         for which in 0..2 {
             all.got[which] += counts.got[which];
             all.put[which] += counts.put[which];
@@ -275,7 +279,9 @@ fn the_nth_request_fails_for_every_n() {
     let mut n = 0;
     loop {
         let (simulation, disk, mut driver) = simulated(24);
-        let options = || options(Durability::None, IndexMemory::default());
+        // In the other map, no key has a place of its own.
+        let map = IndexMap::ALL[n as usize % 2];
+        let options = || options(Durability::None, IndexMemory::plain(map));
         let mut model = Model::new();
         let all_done = driver.block_on(async {
             let opened = Store::open_on(&disk, Path::new("store"), options()).await;

@@ -82,7 +82,7 @@ fn checkpoints(disk: &Disk) -> Vec<PathBuf> {
 }
 
 #[test]
-fn after_a_clean_stop_no_record_is_read() {
+pub fn after_a_clean_stop_no_record_is_read() {
     let (simulation, disk, mut driver) = closed(1);
     assert_eq!(checkpoints(&disk).len(), 1);
     driver.block_on(async {
@@ -102,7 +102,7 @@ fn after_a_clean_stop_no_record_is_read() {
 /// What cleaning goes by is the same with a checkpoint as without. Nothing is cleaned here: of a
 /// record that was just being moved, either place may count.
 #[test]
-fn segments_are_as_live_as_if_all_records_were_read() {
+pub fn segments_are_as_live_as_if_all_records_were_read() {
     let (simulation, disk, mut driver) = closed(9);
     driver.block_on(async {
         let options = Options {
@@ -142,7 +142,7 @@ fn segments_are_as_live_as_if_all_records_were_read() {
 }
 
 #[test]
-fn after_a_kill_only_the_end_is_read() {
+pub fn after_a_kill_only_the_end_is_read() {
     let (simulation, disk, mut driver) = closed(2);
     driver.block_on(async {
         let (store, _) = open(&disk).await;
@@ -173,7 +173,7 @@ fn after_a_kill_only_the_end_is_read() {
 
 /// Keys are overwritten and moved by the cleaner while checkpoints are written, again and again.
 #[test]
-fn writers_and_the_cleaner_go_on_while_a_checkpoint_is_written() {
+pub fn writers_and_the_cleaner_go_on_while_a_checkpoint_is_written() {
     let simulation = Simulation::new(3);
     let (disk, mut driver) = Disk::simulated(&simulation);
     let mut versions = vec![0; KEYS as usize];
@@ -343,7 +343,7 @@ async fn open_without_limit(simulation: &Simulation, disk: &Disk) -> (Store, Rep
 }
 
 #[test]
-fn the_longest_keys_fit_into_a_checkpoint() {
+pub fn the_longest_keys_fit_into_a_checkpoint() {
     let simulation = Simulation::new(8);
     let (disk, mut driver) = Disk::simulated(&simulation);
     let options = Options {

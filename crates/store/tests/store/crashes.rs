@@ -12,8 +12,8 @@ use std::sync::atomic::{AtomicU64, Ordering::SeqCst};
 use fastrand::Rng;
 use timberline_io::{Disk, Faults, Simulation};
 use timberline_store::{
-    Batch, CacheMemory, Caching, Clock, Durability, Error, Expiry, IndexMemory, Options, Store,
-    join,
+    Batch, CacheMemory, Caching, Clock, Durability, Error, Expiry, IndexMap, IndexMemory, Options,
+    Store, join,
 };
 
 /// All records, expired ones too: a value, and when it expires.
@@ -25,11 +25,16 @@ const NEVER: u64 = u64::MAX;
 type Change = Vec<(Vec<u8>, Option<(Vec<u8>, u64)>)>;
 
 /// `is_tiered`: whether lookups in the index give others a turn at each node.
-fn options(durability: Durability, now: &Arc<AtomicU64>, is_tiered: bool) -> Options {
+fn options(
+    durability: Durability,
+    now: &Arc<AtomicU64>,
+    map: IndexMap,
+    is_tiered: bool,
+) -> Options {
     Options {
         index: match is_tiered {
-            true => crate::opened::two_tiers(),
-            false => IndexMemory::default(),
+            true => crate::opened::tiers(map, 64 << 20),
+            false => IndexMemory::plain(map),
         },
         clock: Clock::Program(Arc::clone(now)),
         snapshot_memory: u64::MAX,
@@ -248,7 +253,8 @@ fn generation(
     let (disk, mut driver) = Disk::simulated(simulation);
     let mut states = Vec::new();
     let (durable, is_closed) = (Cell::new(0), Cell::new(false));
-    let options = options(durability, clock, rng.bool());
+    let map = IndexMap::ALL[rng.usize(..2)];
+    let options = options(durability, clock, map, rng.bool());
     driver.block_on(async {
         let (store, report) = Store::open_on(&disk, Path::new("store"), options)
             .await

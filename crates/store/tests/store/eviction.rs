@@ -160,6 +160,7 @@ fn options_of_long_keys(segment_bytes: u64) -> Options {
         cache_bytes: 1 << 20,
         memory_bytes: Options::LEAST_MEMORY,
         evict: true,
+        index: crate::index(),
         ..Options::default()
     }
 }
@@ -169,7 +170,7 @@ fn long_key(nth: u32) -> Vec<u8> {
 }
 
 #[test]
-fn where_the_index_has_no_more_memory_the_oldest_keys_go() {
+pub fn where_the_index_has_no_more_memory_the_oldest_keys_go() {
     const KEYS: u32 = 8_000;
     // What the index may take of the least memory, and a chunk or two.
     const MOST: u64 = (32 << 20) + (4 << 20);
@@ -220,7 +221,7 @@ fn where_the_index_has_no_more_memory_the_oldest_keys_go() {
 
 /// Several threads need room for keys at once.
 #[test]
-fn threads_wait_until_keys_are_gone() {
+pub fn threads_wait_until_keys_are_gone() {
     const EACH: u32 = 2_500;
     let folder = Folder::new();
     let opened = Store::open(&folder.0, options_of_long_keys(1 << 20));
@@ -248,7 +249,7 @@ fn threads_wait_until_keys_are_gone() {
 
 /// All is in the segment that is written to, so nothing can go; what waits would wait for ever.
 #[test]
-fn where_no_key_can_go_a_put_is_refused() {
+pub fn where_no_key_can_go_a_put_is_refused() {
     let (disk, mut driver) = Disk::simulated(&Simulation::new(4));
     let options = options_of_long_keys(128 << 20);
     driver.block_on(with_store(&disk, options, async |store| {

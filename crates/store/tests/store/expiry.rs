@@ -56,7 +56,7 @@ pub fn remove_checkpoints(disk: &Disk) {
 }
 
 #[test]
-fn a_record_is_gone_from_its_instant_on() {
+pub fn a_record_is_gone_from_its_instant_on() {
     let (now, options) = timed();
     let (_, disk, mut driver) = simulated(1);
     driver.block_on(with_store(&disk, options, async |store| {
@@ -208,7 +208,7 @@ fn the_last_write_says_when_it_expires() {
 
 /// Nobody looks at a key again: neither by a timer nor by the writes of others is it kept.
 #[test]
-fn space_and_memory_come_back() {
+pub fn space_and_memory_come_back() {
     for by_timer in [true, false] {
         let (now, options) = timed();
         let (simulation, disk, mut driver) = simulated(3);
@@ -381,7 +381,7 @@ fn the_longest_keys_and_values_expire_and_longer_keys_are_refused() {
 
 /// Times take memory too; without it a put is refused, and leaves nothing behind.
 #[test]
-fn without_memory_for_its_time_a_put_is_refused() {
+pub fn without_memory_for_its_time_a_put_is_refused() {
     let (now, options) = timed();
     let (_, disk, mut driver) = simulated(8);
     let options = Options {

@@ -70,7 +70,7 @@ fn assert_hidden(simulation: &Simulation, clock: &std::sync::atomic::AtomicU64, 
 
 /// The record that expired replaced the old value: cleaning has to keep a delete in its place.
 #[test]
-fn a_value_that_was_replaced_does_not_come_back() {
+pub fn a_value_that_was_replaced_does_not_come_back() {
     let (now, options) = timed();
     let (simulation, disk, mut driver) = simulated(4);
     driver.block_on(with_store(&disk, options.clone(), async |store| {
@@ -87,7 +87,7 @@ fn a_value_that_was_replaced_does_not_come_back() {
 /// The old value was deleted before: cleaning has to keep the delete while the key has the record
 /// that will expire, and need not keep one in its place.
 #[test]
-fn a_value_that_was_deleted_does_not_come_back() {
+pub fn a_value_that_was_deleted_does_not_come_back() {
     let (now, options) = timed();
     let (simulation, disk, mut driver) = simulated(5);
     driver.block_on(with_store(&disk, options.clone(), async |store| {
@@ -118,7 +118,7 @@ fn a_value_that_was_deleted_does_not_come_back() {
 /// Records that expire and hide nothing leave nothing, whatever else is in the store: also those
 /// that were put again, later than the ones before.
 #[test]
-fn fresh_records_leave_nothing() {
+pub fn fresh_records_leave_nothing() {
     let (now, options) = timed();
     let (_, disk, mut driver) = simulated(6);
     driver.block_on(with_store(&disk, options, async |store| {

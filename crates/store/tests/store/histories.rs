@@ -149,7 +149,7 @@ fn verdict(what: &str, events: Mutex<Vec<Event>>) -> bool {
 
 /// On the simulated disk, whose requests end in an order that the seed chooses.
 #[test]
-fn histories_of_futures_are_linearizable() {
+pub fn histories_of_futures_are_linearizable() {
     const ROUNDS: u64 = 40;
     let (mut met, mut cleaned) = (0, 0);
     for seed in 0..12 {
@@ -183,7 +183,7 @@ fn histories_of_futures_are_linearizable() {
 
 /// On threads, on this machine's disk.
 #[test]
-fn histories_of_threads_are_linearizable() {
+pub fn histories_of_threads_are_linearizable() {
     const ROUNDS: u64 = 60;
     let mut met = 0;
     for durability in [Durability::None, Durability::Each] {

@@ -15,6 +15,7 @@ fn options(memory_bytes: u64) -> Options {
         direct: false,
         cache_bytes: u64::MAX,
         memory_bytes,
+        index: crate::index(),
         ..Options::default()
     }
 }
@@ -62,7 +63,7 @@ fn the_cache_gives_memory_back_at_once_and_takes_more_as_it_is_used() {
 
 /// Long keys fill the index fast.
 #[test]
-fn an_index_that_takes_too_much_takes_new_keys_again_when_there_is_more() {
+pub fn an_index_that_takes_too_much_takes_new_keys_again_when_there_is_more() {
     let key = |nth: u32| [nth.to_be_bytes(); 250].concat();
     let (_, disk, mut driver) = simulated(2);
     driver.block_on(with_store(&disk, options(LARGE), async |store| {

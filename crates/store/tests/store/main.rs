@@ -19,6 +19,7 @@ mod linear;
 mod opened;
 mod opening;
 mod operations;
+mod other_map;
 mod panics;
 mod scans;
 mod snapshots;
@@ -26,18 +27,30 @@ mod space;
 mod threads;
 mod tiers;
 
+use std::cell::Cell;
 use std::path::Path;
 
 use opened::{pause, simulated, with_store};
 use timberline_io::{Buffer, Disk, Mode};
-use timberline_store::{Durability, Options};
+use timberline_store::{Durability, IndexMap, IndexMemory, Options};
 
 const SEGMENT: u64 = 64 << 10;
+
+thread_local! {
+    /// Which map a test's stores have as their index.
+    static MAP: Cell<IndexMap> = Cell::default();
+}
+
+/// The index of a test's stores, in plain memory.
+fn index() -> IndexMemory {
+    IndexMemory::plain(MAP.get())
+}
 
 fn options() -> Options {
     Options {
         segment_bytes: SEGMENT,
         direct: false,
+        index: index(),
         ..Options::default()
     }
 }

@@ -9,7 +9,7 @@ use timberline_store::{Batch, Change, Durability, MAX_KEY, MAX_VALUE, Options, S
 use crate::{options, simulated, with_store};
 
 #[test]
-fn records_are_put_read_and_deleted() {
+pub fn records_are_put_read_and_deleted() {
     let (_, disk, mut driver) = simulated(1);
     driver.block_on(async {
         with_store(&disk, options(), async |store| {
@@ -65,7 +65,7 @@ fn a_value_is_set_only_if_it_is_the_expected_one() {
 }
 
 #[test]
-fn a_batch_may_name_a_key_twice() {
+pub fn a_batch_may_name_a_key_twice() {
     let (_, disk, mut driver) = simulated(3);
     driver.block_on(with_store(&disk, options(), async |store| {
         store
@@ -135,7 +135,7 @@ fn the_longest_records_are_kept_and_longer_ones_refused() {
 
 /// Puts, overwrites, deletes and batches; also after opening with a checkpoint, and without one.
 #[test]
-fn keys_are_counted_by_their_first_byte() {
+pub fn keys_are_counted_by_their_first_byte() {
     let (_, disk, mut driver) = simulated(5);
     let counts = |store: &Store| [0, b'a', b'b', 255].map(|first| store.starting_with(first));
     driver.block_on(async {

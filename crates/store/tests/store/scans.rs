@@ -7,7 +7,7 @@ use timberline_store::{Durability, Options};
 use crate::{options, simulated, with_store};
 
 #[test]
-fn records_come_in_key_order_from_both_ends() {
+pub fn records_come_in_key_order_from_both_ends() {
     let (_, disk, mut driver) = simulated(11);
     driver.block_on(with_store(&disk, options(), async |store| {
         let mut model = BTreeMap::new();
@@ -62,7 +62,7 @@ fn records_come_in_key_order_from_both_ends() {
 
 /// A scan goes on while records are moved, deleted and put.
 #[test]
-fn a_scan_returns_what_is_there_all_the_time() {
+pub fn a_scan_returns_what_is_there_all_the_time() {
     let (_, disk, mut driver) = simulated(12);
     let options = Options {
         durability: Durability::None,

@@ -11,7 +11,9 @@ use crate::opened::{Folder, pause, with_store};
 use crate::{SEGMENT, options_with};
 use fastrand::Rng;
 use timberline_io::{Disk, Simulation};
-use timberline_store::{Batch, Clock, Durability, Error, Expiry, Options, Scan, Snapshot, Store};
+use timberline_store::{
+    Batch, Clock, Durability, Error, Expiry, IndexMap, IndexMemory, Options, Scan, Snapshot, Store,
+};
 
 type Record = (Vec<u8>, Vec<u8>);
 type Model = BTreeMap<Vec<u8>, Vec<u8>>;
@@ -144,10 +146,12 @@ async fn change(store: &Store, rng: &mut Rng, model: &mut Timed, now: u64) {
 fn a_snapshot_shows_its_moment() {
     let (mut most_held, mut cleaned, mut expired) = (0, 0, 0);
     for seed in 0..30 {
+        let map = IndexMap::ALL[seed as usize % 2];
         let (disk, mut driver) = Disk::simulated(&Simulation::new(seed));
         let clock = Arc::new(AtomicU64::new(1 << 40));
         let options = Options {
             clock: Clock::Program(Arc::clone(&clock)),
+            index: IndexMemory::plain(map),
             ..options()
         };
         let mut rng = Rng::with_seed(seed);
@@ -274,7 +278,7 @@ fn cleaned_segments_are_held_up_to_a_bound_and_then_the_oldest_snapshot_goes() {
 }
 
 #[test]
-fn what_changed_is_noted_up_to_a_bound_and_then_the_oldest_snapshot_goes() {
+pub fn what_changed_is_noted_up_to_a_bound_and_then_the_oldest_snapshot_goes() {
     let most = 256 << 10;
     let (disk, mut driver) = Disk::simulated(&Simulation::new(2));
     let options = Options {
@@ -374,7 +378,7 @@ fn a_value_stays_beside_threads() {
 
 /// Each writer moves amounts among keys of its own; every snapshot has the same total.
 #[test]
-fn batches_are_whole_beside_threads() {
+pub fn batches_are_whole_beside_threads() {
     let folder = Folder::new();
     let (store, _) = Store::open(&folder.0, options()).expect("it opens");
     let (writers, accounts) = (3u8, 100u8);

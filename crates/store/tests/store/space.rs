@@ -8,7 +8,7 @@ use timberline_store::{Batch, Durability, Error, Options};
 use crate::{SEGMENT, options, simulated, with_store};
 
 #[test]
-fn overwriting_for_ever_needs_no_more_space() {
+pub fn overwriting_for_ever_needs_no_more_space() {
     let (simulation, disk, mut driver) = simulated(5);
     let options = Options {
         capacity: 20 * SEGMENT,

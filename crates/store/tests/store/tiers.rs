@@ -2,8 +2,8 @@
 
 use std::task::{Context, Waker};
 
-use crate::opened::{simulated, two_tiers, with_store};
-use timberline_store::{Batch, Durability, Error, IndexMemory, Options, Store};
+use crate::opened::{simulated, tiers, with_store};
+use timberline_store::{Batch, Durability, Error, IndexMap, IndexMemory, Options, Store};
 use timberline_tree::Art;
 
 /// So many that most of the index is in slow memory.
@@ -39,9 +39,16 @@ async fn assert_has(store: &Store, nth: u32, value: Option<u32>) {
 
 #[test]
 fn an_index_in_tiers_does_all_that_one_in_plain_memory_does() {
+    IndexMap::ALL
+        .into_iter()
+        .for_each(in_tiers_and_opened_again);
+}
+
+fn in_tiers_and_opened_again(map: IndexMap) {
+    let in_tiers = || tiers(map, 64 << 20);
     let (_, disk, mut driver) = simulated(1);
     driver.block_on(async {
-        with_store(&disk, options(two_tiers()), async |store| {
+        with_store(&disk, options(in_tiers()), async |store| {
             for nth in 0..RECORDS {
                 put(store, nth, nth).await;
             }
@@ -60,7 +67,7 @@ fn an_index_in_tiers_does_all_that_one_in_plain_memory_does() {
         })
         .await;
         // From a checkpoint, and then in plain memory.
-        for index in [two_tiers(), IndexMemory::default()] {
+        for index in [in_tiers(), IndexMemory::plain(map)] {
             with_store(&disk, options(index), async |store| {
                 assert_eq!(store.len() as u32, RECORDS - RECORDS / 5 + 20);
                 for nth in 0..RECORDS {
@@ -87,11 +94,12 @@ fn an_index_in_tiers_does_all_that_one_in_plain_memory_does() {
 
 #[test]
 fn an_index_without_memory_refuses_new_keys_and_nothing_else() {
+    IndexMap::ALL.into_iter().for_each(without_memory);
+}
+
+fn without_memory(map: IndexMap) {
     let (_, disk, mut driver) = simulated(2);
-    let small = IndexMemory::of(|| {
-        let builder = Art::builder().fast_memory(1 << 20);
-        builder.slow_memory(2 << 20).build()
-    });
+    let small = tiers(map, 2 << 20);
     driver.block_on(with_store(&disk, options(small), async |store| {
         let mut nth = 0;
         let refused = loop {
@@ -126,7 +134,9 @@ fn memory_that_is_not_there_is_one_line() {
 #[test]
 fn a_get_lets_others_go_on_where_the_index_may_be_in_slow_memory() {
     let (_, disk, mut driver) = simulated(4);
-    for (index, is_tiered) in [(two_tiers(), true), (IndexMemory::default(), false)] {
+    let in_tiers = IndexMap::ALL.map(|map| (tiers(map, 64 << 20), true));
+    let plain = IndexMap::ALL.map(|map| (IndexMemory::plain(map), false));
+    for (index, is_tiered) in in_tiers.into_iter().chain(plain) {
         driver.block_on(with_store(&disk, options(index), async |store| {
             // Their values are in memory.
             for nth in 0..1000 {

@@ -19,6 +19,7 @@ use clap::Parser;
 use clap::builder::PossibleValuesParser;
 use timberline_bench::run::count;
 use timberline_bench::store::{Outcome, Setting, measure, measure_engine};
+use timberline_store::IndexMap;
 
 use crate::cgroup::Group;
 use crate::engines::{OURS, names, opener};
@@ -45,6 +46,9 @@ struct Args {
     /// Memory for each process, in MiB
     #[arg(long, default_value_t = 512, value_parser = clap::value_parser!(u32).range(1..))]
     memory: u32,
+    /// Which map the index of ours is: art or btree
+    #[arg(long, default_value_t)]
+    index_map: IndexMap,
     /// The control group of a process has this many times its memory, page cache included; a store
     /// that takes more is killed, and left out
     #[arg(long, default_value_t = 2.0)]
@@ -75,6 +79,7 @@ impl Args {
             records: self.records,
             value_bytes: self.value_bytes,
             memory_bytes: u64::from(self.memory) << 20,
+            index_map: self.index_map,
             in_flight: self.in_flight.into(),
             slice: slice.ok_or("--slice: give more than 0 seconds")?,
             rounds: self.rounds.into(),

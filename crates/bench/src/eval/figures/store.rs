@@ -2,6 +2,8 @@
 
 use std::time::Duration;
 
+use timberline_store::IndexMap;
+
 use super::{Run, Scale, run};
 use crate::eval::setting::Setting as Any;
 use crate::store::{Load, Setting, SlowMemory, SlowPart, SlowSetting};
@@ -19,6 +21,7 @@ fn setting(scale: &Scale, latency_us: u32) -> SlowSetting {
             records,
             value_bytes: 1500,
             memory_bytes: 512 << 20,
+            index_map: IndexMap::default(),
             files: None,
             in_flight: 64,
             slice: Duration::from_millis(milliseconds),

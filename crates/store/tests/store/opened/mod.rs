@@ -6,8 +6,8 @@ use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 
 use timberline_io::{Disk, Driver, Simulation};
-use timberline_store::{IndexMemory, Options, Store, join};
-use timberline_tree::Art;
+use timberline_store::{IndexMap, IndexMemory, Options, Store, join};
+use timberline_tree::{Art, BTree, Builder};
 
 /// A folder of one test on this machine's disk, which is removed at the end.
 pub struct Folder(pub PathBuf);
@@ -35,12 +35,22 @@ pub fn simulated(seed: u64) -> (Simulation, Disk, Driver) {
     (simulation, disk, driver)
 }
 
-/// An index in two tiers of this machine's memory: 1 MiB of fast memory, 64 MiB of slow.
+/// An index in two tiers of this machine's memory: 1 MiB of fast memory, so much of slow.
+pub fn tiers(map: IndexMap, slow: usize) -> IndexMemory {
+    fn placed<M>(map: Builder<M>, slow: usize) -> Builder<M> {
+        map.fast_memory(1 << 20).slow_memory(slow)
+    }
+    match map {
+        IndexMap::Art => IndexMemory::of(move || placed(Art::<[u8], u64>::builder(), slow).build()),
+        IndexMap::BTree => {
+            IndexMemory::of(move || placed(BTree::<[u8], u64>::builder(), slow).build())
+        }
+    }
+}
+
+/// The default map in two tiers, with 64 MiB of slow memory.
 pub fn two_tiers() -> IndexMemory {
-    IndexMemory::of(|| {
-        let builder = Art::builder().fast_memory(1 << 20);
-        builder.slow_memory(64 << 20).build()
-    })
+    tiers(IndexMap::default(), 64 << 20)
 }
 
 /// Runs work on the store in the folder `store`, which is opened before and closed after it.
