@@ -320,6 +320,12 @@ impl Bell {
         }
     }
 
+    /// Takes back what rang until now: the driver's thread looks at everything before it sleeps
+    /// again.
+    pub fn settle(&self) {
+        self.rung.swap(false, SeqCst);
+    }
+
     fn has_rung(&self) -> bool {
         self.rung.load(SeqCst)
     }

@@ -101,6 +101,10 @@ impl Ring {
         };
         self.deferred = if is_deferred { self.deferred + 1 } else { 0 };
         self.end_complete(submitted);
+        // Those whose requests ended have rung. They are looked at between this turn and the next,
+        // which would be one without a sleep for nothing otherwise, and leave their requests
+        // waiting for company.
+        self.queue.bell().settle();
     }
 
     fn begin(&mut self, ticket: usize, request: Request) {

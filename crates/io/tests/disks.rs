@@ -170,6 +170,35 @@ fn many_requests_are_under_way() {
     });
 }
 
+/// The thread of a ring turns once for a request that ends alone: what that wakes is no reason to
+/// turn without a sleep.
+#[test]
+fn a_future_is_polled_once_for_each_request() {
+    const READS: usize = 100;
+    let (disk, mut driver) = match Disk::uring(8) {
+        Ok(disk) => disk,
+        Err(error) => return println!("skipped: {error}"),
+    };
+    let folder = Folder::new();
+    let file = disk.open_file(&folder.0.join("a"), Mode::create());
+    let file = file.expect("it opens");
+    let read_all = async {
+        let written = file.write_all(buffer(1, BLOCK), 0..BLOCK, 0).await.1;
+        written.expect("it is written");
+        for _ in 0..READS {
+            let read = file.read_exact(buffer(0, BLOCK), 0..BLOCK, 0).await.1;
+            read.expect("it is read");
+        }
+    };
+    let (mut read_all, mut polls) = (std::pin::pin!(read_all), 0);
+    driver.block_on(std::future::poll_fn(|context| {
+        polls += 1;
+        read_all.as_mut().poll(context)
+    }));
+    // A signal may end a sleep.
+    assert!((READS..READS + READS / 2).contains(&polls), "{polls}");
+}
+
 #[test]
 fn futures_may_be_dropped_at_any_time() {
     on_each(|disk, mut driver, folder| {
