@@ -86,8 +86,12 @@ impl Inner {
         let others = self.index_bytes() + self.moments.bytes();
         let left = self.shared_bytes().saturating_sub(others);
         // Values come and go in all sizes, so the allocator has holes.
-        let bytes = options.cache_bytes.min(left - left / 16);
-        let window = (bytes / 4).min(MAX_WINDOW);
+        let most = left - left / 16;
+        let window = (options.cache_bytes.min(most) / 4).min(MAX_WINDOW);
+        // When the window takes memory from a full cache, the allocator has both for a while: it
+        // gives back what is freed when a page of it is free, and not at once (jemalloc after ten
+        // seconds).
+        let bytes = options.cache_bytes.min(most - window / 3);
         self.window.set_limit(window);
         // In large steps: for the cache, each is work.
         let used = self.window.bytes().next_multiple_of((window / 4).max(1));
