@@ -11,6 +11,7 @@ mod engine;
 mod in_slow_memory;
 mod outcome;
 mod process;
+mod raw;
 mod record;
 mod requests;
 mod slow_memory;
@@ -23,7 +24,7 @@ use std::time::{Duration, Instant};
 
 use futures_util::future::{Either, select};
 use serde::{Deserialize, Serialize};
-use timberline_io::{BLOCK, Buffer, Disk, Driver, File, Kind, Mode};
+use timberline_io::{BLOCK, Disk, Driver, Kind};
 use timberline_store::{Durability, IndexMap, IndexMemory, Options, Stats, Store, join};
 
 pub use crate::rounds::Rounds;
@@ -35,6 +36,7 @@ pub use in_slow_memory::{
 use outcome::Measured;
 pub use outcome::{Figure, Outcome, Row};
 use process::{Usage, folder_bytes, peak_memory, reset_peak_memory};
+use raw::{first_segment, read_block};
 pub use record::KEY_BYTES;
 use record::{get, put};
 use requests::{Latencies, in_flight};
@@ -433,26 +435,6 @@ impl Run<'_> {
         self.figure(name, &slower);
         Ok(())
     }
-}
-
-async fn read_block(file: File, block: u64) -> Result<(), String> {
-    let buffer = Buffer::zeroed(BLOCK).map_err(|_| "there is no memory left")?;
-    let at = block * BLOCK as u64;
-    let (_, read) = file.read_exact(buffer, 0..BLOCK, at).await;
-    read.map_err(one_line)
-}
-
-/// The first segment, to read blocks of: loading has filled it.
-fn first_segment(disk: &Disk, folder: &Path) -> Result<File, String> {
-    let failed = |error: std::io::Error| format!("{}: {error}", folder.display());
-    let files = disk.list(folder).map_err(failed)?;
-    let segments = files
-        .into_iter()
-        .filter(|it| it.extension().is_some_and(|it| it == "segment"));
-    let first = segments.min();
-    let first = first.ok_or_else(|| failed(std::io::ErrorKind::NotFound.into()))?;
-    disk.open_file(&first, Mode::read().direct())
-        .map_err(failed)
 }
 
 fn one_line(error: impl Display) -> String {
