@@ -1,8 +1,14 @@
 //! Simulated clusters: members come, go, stop and die, and keys change hands.
 
+mod histories;
+#[path = "../linear/mod.rs"]
+mod linear;
 mod requests;
 mod world;
 
+use std::rc::Rc;
+
+use histories::History;
 use requests::LONGEST_NS;
 use timberline_remote::ServerId;
 use timberline_remote::fabric::{Network, Simulation};
@@ -41,7 +47,7 @@ fn clusters_change_and_keep_what_they_acknowledged() {
     for seed in first_seed()..first_seed() + clusters() {
         println!("TIMBERLINE_SEED={seed}");
         let simulation = Simulation::new(seed, network(), 3, 16 << 20).unwrap();
-        let mut world = World::new(&simulation, seed);
+        let mut world = World::new(&simulation, seed, None);
         if seed % 3 == 1 {
             simulation.set_network(Network {
                 lost: 0.001,
@@ -69,6 +75,44 @@ fn clusters_change_and_keep_what_they_acknowledged() {
     println!("{moves} moves because of the load, {merges} merges, {inner} of inner nodes");
 }
 
+/// Many ask for the same keys at the same time, of whichever member has them: what they are told has
+/// an order that explains it, whatever happens to members and keys meanwhile.
+///
+/// With write-through, members die, are stopped for longer than their leases and go on, and answers
+/// are lost; without it, keys go to and fro, and what only caches have goes along.
+#[test]
+fn what_is_asked_for_of_partitions_is_linearizable() {
+    let clusters = if cfg!(debug_assertions) { 300 } else { 6_000 };
+    let (mut asked, mut contended) = (0, 0);
+    for seed in first_seed()..first_seed() + clusters {
+        println!("TIMBERLINE_SEED={seed}");
+        let simulation = Simulation::new(seed, network(), 3, 16 << 20).unwrap();
+        let history = Rc::new(History::default());
+        let mut world = World::new(&simulation, seed, Some(Rc::clone(&history)));
+        if seed % 6 == 4 {
+            simulation.set_network(Network {
+                lost: 0.001,
+                unanswered: 0.001,
+                ..network()
+            });
+        }
+        world.join();
+        world.join();
+        for _ in 0..12 {
+            world.act();
+        }
+        world.settle();
+        world.read_all();
+        let (events, is_contended) = history.judge(seed);
+        asked += events;
+        contended += u64::from(is_contended);
+    }
+    println!(
+        "{asked} operations; in {contended} of {clusters} clusters some on one key overlapped"
+    );
+    assert!(contended > clusters / 2, "{contended}");
+}
+
 /// A memory server dies: an operation that needs it ends in bounded time, with an error that names
 /// it; others are carried out, and nothing stale is read. Members come and go meanwhile.
 #[test]
@@ -77,7 +121,7 @@ fn a_memory_server_dies_and_no_operation_hangs() {
     for seed in first_seed()..first_seed() + clusters() {
         println!("TIMBERLINE_SEED={seed}");
         let simulation = Simulation::new(seed, network(), 3, 16 << 20).unwrap();
-        let mut world = World::new(&simulation, seed);
+        let mut world = World::new(&simulation, seed, None);
         world.join();
         world.join();
         for _ in 0..10 {

@@ -31,7 +31,7 @@ pub struct Known {
 
 impl Known {
     /// A result that may be one of these errors, and no other. `began_ns`: when it was asked for.
-    fn may_fail<T>(&self, result: Result<T>, began_ns: u64, now_ns: u64) -> Result<T> {
+    pub fn may_fail<T>(&self, result: Result<T>, began_ns: u64, now_ns: u64) -> Result<T> {
         let expected = match (&result, self.dead.get()) {
             (Ok(_), _) | (Err(Error::NotOwned(_) | Error::LeaseExpired | Error::Fenced), _) => true,
             (Err(Error::TimedOut(server)), Some(dead)) => *server == dead,

@@ -13,7 +13,9 @@ use timberline_remote::{
     Balancing, Error, LOAD_FILL, Layout, LeafAdmission, Member, Options, Result, load,
 };
 
+use super::histories::{self, HOT, History, key_of};
 use super::requests::{Key, Known, work};
+use crate::linear::Op;
 
 const LEASE: Duration = Duration::from_micros(400);
 /// Between two looks at the loads, where keys follow them.
@@ -41,6 +43,8 @@ pub struct World<'a> {
     simulation: &'a Simulation,
     seed: u64,
     through: bool,
+    /// Of what is asked for, if that is to be judged.
+    history: Option<Rc<History>>,
     draws: fastrand::Rng,
     pub known: Rc<Known>,
     pub servers: Vec<Server>,
@@ -48,8 +52,9 @@ pub struct World<'a> {
 }
 
 impl World<'_> {
-    /// A cluster with records and no member.
-    pub fn new(simulation: &Simulation, seed: u64) -> World<'_> {
+    /// A cluster with records and no member. With a history, its keys are asked for by many at the
+    /// same time, and nothing happens by which what was acknowledged could be lost.
+    pub fn new(simulation: &Simulation, seed: u64, history: Option<Rc<History>>) -> World<'_> {
         let layout = Layout {
             boundaries: (1..4).map(|number| number << 62).collect(),
             // Nodes that are small from the start are soon merged, inner ones too.
@@ -74,6 +79,7 @@ impl World<'_> {
             simulation,
             seed,
             through: seed.is_multiple_of(2),
+            history,
             draws: fastrand::Rng::with_seed(seed),
             known: Rc::new(known),
             servers: Vec::new(),
@@ -101,10 +107,11 @@ impl World<'_> {
     /// Something happens, and some time passes.
     pub fn act(&mut self) {
         let works = self.able(State::Works).len();
+        let may_lose = self.through || self.history.is_none();
         match self.draws.u8(0..10) {
             0..4 => self.hand_over(),
-            4 if works > 1 => self.die(),
-            5 if works > 1 && self.able(State::Stopped).is_empty() => self.stop(),
+            4 if works > 1 && may_lose => self.die(),
+            5 if works > 1 && may_lose && self.able(State::Stopped).is_empty() => self.stop(),
             6 | 7 => self.resume(),
             8 if works > 1 => self.leave(),
             _ if works < 4 => self.join(),
@@ -146,6 +153,7 @@ impl World<'_> {
                 imbalance: 1.1,
                 gain: 0.02,
                 sampled: 1,
+                ..Balancing::default()
             }),
             leaf_admission: [
                 LeafAdmission::Chance(0.1),
@@ -205,8 +213,17 @@ impl World<'_> {
         for _ in 0..WORKERS {
             let draws = fastrand::Rng::with_seed(self.draws.u64(..));
             let (member, known) = (Arc::clone(&member), Rc::clone(&self.known));
-            let works = work(simulation, member, number, known, draws, self.seed);
-            tasks.push(self.tasks.add(works));
+            let task = match self.history.clone() {
+                Some(history) => {
+                    let works = histories::work(simulation, member, known, history, draws);
+                    self.tasks.add(works)
+                }
+                None => {
+                    let works = work(simulation, member, number, known, draws, self.seed);
+                    self.tasks.add(works)
+                }
+            };
+            tasks.push(task);
         }
         self.servers.push(Server {
             member,
@@ -350,6 +367,32 @@ impl World<'_> {
             }
         }
         panic!("seed {}: some keys are nobody's", self.seed);
+    }
+
+    /// Reads the keys of the history once more, by whoever has them now.
+    pub fn read_all(&mut self) {
+        let history = self.history.clone().expect("the world has a history");
+        for hot in 0..HOT {
+            let key = key_of(hot);
+            let at = history.begin(key, Op::Get, self.simulation.now_ns());
+            let works = self.able(State::Works).into_iter();
+            let mut members = works.map(|number| Arc::clone(&self.servers[number].member));
+            let owner = members.find(|it| {
+                let owned = it.tree().partitions();
+                owned.iter().any(|keys| keys.contains(&key))
+            });
+            let owner = owner.unwrap_or_else(|| panic!("seed {}: nobody has {key}", self.seed));
+            let found = Rc::new(RefCell::new(None));
+            let result = Rc::clone(&found);
+            self.tasks.add(async move {
+                *result.borrow_mut() = Some(owner.tree().get(key).await);
+            });
+            while found.borrow().is_none() {
+                self.pass(10_000);
+            }
+            let found = found.borrow_mut().take().expect("it is there").unwrap();
+            history.end(at, found, self.simulation.now_ns());
+        }
     }
 
     /// All keys have one member each, and a value that they may have.
