@@ -12,10 +12,17 @@
 //! the revision of its last change, and so is every burial; a change that was made beside others is
 //! made again. So who is not buried when keys are given to it is found when it is.
 //!
+//! **Writes without an answer** may be done at any later time: each request has a connection of its
+//! own, and an etcd that was stopped may find it there hours later. So a member that got no answer
+//! writes the table once more, as it is, before it believes what it reads. Nothing that compares an
+//! older revision is done after that. Otherwise it could have keys again that it was about to give
+//! away, and then another one would get them, too.
+//!
 //! **The number.** The table is made under a number drawn by chance, which then is written to the
 //! pool by compare-and-swap. So an etcd without the pool's number has lost its data, or is another
 //! one: members that it does not know may have keys, and nobody joins there.
 
+use std::sync::atomic::{AtomicBool, Ordering::SeqCst};
 use std::time::Duration;
 
 use serde_json::{Value, json};
@@ -35,6 +42,8 @@ pub(in crate::member) struct InEtcd {
     prefix: String,
     /// The lease of this member.
     lease: i64,
+    /// Whether a write of the table by this member may still be done.
+    is_unsure: AtomicBool,
 }
 
 /// What etcd has of a tree, at one revision.
@@ -70,6 +79,7 @@ impl InEtcd {
             gateway,
             prefix,
             lease,
+            is_unsure: AtomicBool::new(false),
         };
         registry.read().await.map(|_| registry)
     }
@@ -115,6 +125,16 @@ impl InEtcd {
             revision,
             places: members.iter().map(place).collect(),
         })
+    }
+
+    /// The table, of which no write of this member will be done any more. One task of a member reads
+    /// or writes it at a time.
+    pub async fn partitions(&self) -> Result<Partitions> {
+        while self.is_unsure.load(SeqCst) {
+            let seen = self.read().await?;
+            self.write(seen, None).await?;
+        }
+        Ok(self.read().await?.partitions)
     }
 
     /// Takes a free place, with this member's lease.
@@ -201,7 +221,11 @@ impl InEtcd {
         let table = put(&key, bytes_of(&seen.partitions.next()?));
         let writes: Vec<Value> = [table].into_iter().chain(also).collect();
         let same = json!([{ "key": key, "target": "MOD", "mod_revision": revision }]);
-        self.transact(same, json!(writes)).await
+        let was_unsure = self.is_unsure.swap(true, SeqCst);
+        let is_done = self.transact(same, json!(writes)).await?;
+        // What was done has changed the revision that earlier ones compare.
+        self.is_unsure.store(was_unsure && !is_done, SeqCst);
+        Ok(is_done)
     }
 
     /// Does these if those are so. Says whether they were.

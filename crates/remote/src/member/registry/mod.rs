@@ -59,11 +59,11 @@ impl Registry {
         }
     }
 
-    /// Who has which keys.
+    /// Who has which keys. The caller has the member's turn.
     pub async fn partitions(&self, connection: &Connection) -> Result<Partitions> {
         match self {
             Registry::Pool => Partitions::read(connection).await,
-            Registry::Etcd(etcd) => Ok(etcd.read().await?.partitions),
+            Registry::Etcd(etcd) => etcd.partitions().await,
         }
     }
 

@@ -1,16 +1,20 @@
-//! Members whose leases and partitions are in etcd, a process of Debian's `etcd-server`.
-//!
-//! It is the program that `TIMBERLINE_ETCD` names, or `etcd`; without it, these tests say so and do
-//! nothing.
+//! Members whose leases and partitions are in etcd, a process of Debian's `etcd-server`; without
+//! it, these tests say so and do nothing.
+
+mod late;
+#[path = "../patience/mod.rs"]
+mod patience;
+mod process;
 
 use std::io::{Read, Write};
 use std::net::TcpListener;
-use std::path::PathBuf;
-use std::process::{Child, Command, Stdio};
 use std::sync::Arc;
 use std::thread;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
+use late::Late;
+use patience::at_last;
+use process::Server;
 use timberline_io::wait_for;
 use timberline_remote::fabric::InProcess;
 use timberline_remote::{Error, Etcd, Layout, Member, Options, Result, load};
@@ -20,121 +24,19 @@ const HALF: u64 = 1 << 63;
 const LONG: Duration = Duration::from_secs(300);
 /// As short as etcd's can be.
 const SHORT: Duration = Duration::from_secs(1);
-/// For what comes at last.
-const PATIENCE: Duration = Duration::from_secs(120);
-
-/// An etcd of its own.
-struct Server {
-    child: Child,
-    ports: [u16; 2],
-    data: PathBuf,
-}
-
-impl Server {
-    /// A new one. `None`: it is not installed.
-    fn start(name: &str) -> Option<Server> {
-        let data = std::env::temp_dir().join(format!("timberline-{name}-{}", std::process::id()));
-        let _ = std::fs::remove_dir_all(&data);
-        // Another process may take a port before etcd does.
-        for _ in 0..10 {
-            let free = [0; 2].map(|_| TcpListener::bind("127.0.0.1:0").unwrap());
-            let ports = free.map(|it| it.local_addr().unwrap().port());
-            let child = match spawn(ports, &data) {
-                Ok(child) => child,
-                Err(why) => {
-                    println!("skipped: etcd does not start ({why}); it is Debian's etcd-server");
-                    return None;
-                }
-            };
-            let mut server = Server {
-                child,
-                ports,
-                data: data.clone(),
-            };
-            if server.is_ready() {
-                return Some(server);
-            }
-        }
-        panic!("etcd does not get ready");
-    }
-
-    /// Waits until it answers. It ends if it does not get its ports.
-    fn is_ready(&mut self) -> bool {
-        let pool = pool();
-        let begin = Instant::now();
-        while self.child.try_wait().unwrap().is_none() {
-            if join(&pool, self.options(), LONG).is_ok() {
-                return true;
-            }
-            assert!(begin.elapsed() < PATIENCE, "etcd does not answer");
-            thread::sleep(Duration::from_millis(50));
-        }
-        false
-    }
-
-    fn options(&self) -> Options {
-        let etcd = Etcd::new(&format!("http://127.0.0.1:{}", self.ports[0])).unwrap();
-        Options {
-            etcd: Some(etcd),
-            ..options()
-        }
-    }
-
-    fn signal(&self, signal: &str) {
-        let mut kill = Command::new("kill");
-        kill.args([signal, &self.child.id().to_string()]);
-        assert!(kill.status().unwrap().success());
-    }
-
-    /// Kills it, and starts it again with what is in its folder.
-    fn restart(&mut self) {
-        self.child.kill().unwrap();
-        self.child.wait().unwrap();
-        let begin = Instant::now();
-        loop {
-            self.child = spawn(self.ports, &self.data).unwrap();
-            if self.is_ready() {
-                return;
-            }
-            assert!(begin.elapsed() < PATIENCE, "its ports are not free again");
-        }
-    }
-}
-
-impl Drop for Server {
-    fn drop(&mut self) {
-        let _ = self.child.kill();
-        let _ = self.child.wait();
-        let _ = std::fs::remove_dir_all(&self.data);
-    }
-}
-
-fn spawn(ports: [u16; 2], data: &std::path::Path) -> std::io::Result<Child> {
-    let program = std::env::var_os("TIMBERLINE_ETCD").unwrap_or_else(|| "etcd".into());
-    let [client, peer] = ports.map(|port| format!("http://127.0.0.1:{port}"));
-    let mut etcd = Command::new(program);
-    etcd.arg("--data-dir").arg(data);
-    etcd.args([
-        "--listen-client-urls",
-        &client,
-        "--advertise-client-urls",
-        &client,
-    ]);
-    etcd.args([
-        "--listen-peer-urls",
-        &peer,
-        "--initial-advertise-peer-urls",
-        &peer,
-    ]);
-    etcd.args(["--initial-cluster", &format!("default={peer}")]);
-    etcd.stdout(Stdio::null()).stderr(Stdio::null()).spawn()
-}
-
 fn options() -> Options {
     Options {
         cache_bytes: 200 << 10,
         write_through: true,
         ..Options::default()
+    }
+}
+
+/// With this etcd.
+fn kept_by(etcd: Etcd) -> Options {
+    Options {
+        etcd: Some(etcd),
+        ..options()
     }
 }
 
@@ -151,18 +53,6 @@ fn pool() -> InProcess {
 
 fn join(pool: &InProcess, options: Options, lease: Duration) -> Result<Member> {
     wait_for(Member::join(Arc::new(pool.client()), options, lease))
-}
-
-/// Does something until it gives a result.
-fn at_last<T>(mut attempt: impl FnMut() -> Option<T>) -> T {
-    let begin = Instant::now();
-    loop {
-        if let Some(result) = attempt() {
-            return result;
-        }
-        assert!(begin.elapsed() < PATIENCE, "it never comes");
-        thread::sleep(Duration::from_millis(20));
-    }
 }
 
 /// Fills keys of both halves. Returns them.
@@ -186,7 +76,7 @@ fn keys_change_hands() {
         return;
     };
     let pool = pool();
-    let [one, other] = [(); 2].map(|()| join(&pool, server.options(), LONG).unwrap());
+    let [one, other] = [(); 2].map(|()| join(&pool, kept_by(server.etcd()), LONG).unwrap());
     wait_for(one.claim(&(0..=HALF - 1))).unwrap();
     wait_for(other.claim(&(0..=u64::MAX))).unwrap();
     assert_eq!(one.tree().partitions(), [0..=HALF - 1]);
@@ -238,8 +128,8 @@ fn a_lease_that_ends_is_lost() {
         return;
     };
     let pool = pool();
-    let silent = join(&pool, server.options(), SHORT).unwrap();
-    let other = join(&pool, server.options(), LONG).unwrap();
+    let silent = join(&pool, kept_by(server.etcd()), SHORT).unwrap();
+    let other = join(&pool, kept_by(server.etcd()), LONG).unwrap();
     wait_for(silent.claim(&(0..=HALF - 1))).unwrap();
     wait_for(other.claim(&(0..=u64::MAX))).unwrap();
     let key = 7;
@@ -267,8 +157,8 @@ fn etcd_may_stop_and_die() {
         return;
     };
     let pool = pool();
-    let short = join(&pool, server.options(), SHORT).unwrap();
-    let long = join(&pool, server.options(), LONG).unwrap();
+    let short = join(&pool, kept_by(server.etcd()), SHORT).unwrap();
+    let long = join(&pool, kept_by(server.etcd()), LONG).unwrap();
     wait_for(short.claim(&(0..=HALF - 1))).unwrap();
     wait_for(long.claim(&(0..=u64::MAX))).unwrap();
     let key = 7;
@@ -309,6 +199,43 @@ fn etcd_may_stop_and_die() {
     assert_eq!(long.owner(HALF), Some(long.compute()));
 }
 
+/// A change of the table that got no answer may be done at any later time. Whoever made it has the
+/// keys again only when that cannot happen any more; otherwise two members would have them.
+#[test]
+fn a_change_that_is_done_late_gives_no_key_two_owners() {
+    let Some(server) = Server::start("late") else {
+        return;
+    };
+    let pool = pool();
+    let late = Late::new(server.address());
+    let one = join(&pool, kept_by(late.etcd()), LONG).unwrap();
+    let other = join(&pool, kept_by(server.etcd()), LONG).unwrap();
+    wait_for(one.claim(&(0..=u64::MAX))).unwrap();
+    let key = 7;
+    assert_eq!(wait_for(one.tree().insert(key, 1)), Ok(None));
+    let refused = late.while_changes_are_held_back(|| {
+        wait_for(one.hand_over(0..=HALF - 1, other.compute())).unwrap_err()
+    });
+    assert!(matches!(refused, Error::Etcd(_)), "{refused}");
+    assert_eq!(wait_for(one.tree().get(key)), Err(Error::NotOwned(key)));
+    wait_for(one.sync()).unwrap();
+    assert_eq!(wait_for(one.tree().insert(key, 2)), Ok(Some(1)));
+    assert_eq!(late.let_go(), 1);
+    wait_for(other.sync()).unwrap();
+    wait_for(one.sync()).unwrap();
+    assert_eq!(wait_for(other.tree().get(key)), Err(Error::NotOwned(key)));
+    assert_eq!(wait_for(one.tree().get(key)), Ok(Some(2)));
+    // The same once more, and now it is done before anybody looks.
+    late.while_changes_are_held_back(|| {
+        wait_for(one.hand_over(0..=HALF - 1, other.compute())).unwrap_err()
+    });
+    assert_eq!(late.let_go(), 1);
+    wait_for(one.sync()).unwrap();
+    wait_for(other.sync()).unwrap();
+    assert_eq!(wait_for(one.tree().get(key)), Err(Error::NotOwned(key)));
+    assert_eq!(wait_for(other.tree().get(key)), Ok(Some(2)));
+}
+
 /// An etcd that has lost its data knows no member: whoever was one does nothing more, and nobody
 /// joins, since others might still have keys.
 #[test]
@@ -317,16 +244,15 @@ fn an_etcd_without_its_data_serves_no_tree() {
         return;
     };
     let pool = pool();
-    let member = join(&pool, server.options(), LONG).unwrap();
+    let member = join(&pool, kept_by(server.etcd()), LONG).unwrap();
     wait_for(member.claim(&(0..=u64::MAX))).unwrap();
     assert_eq!(wait_for(member.tree().insert(1, 1)), Ok(None));
-    server.child.kill().unwrap();
-    server.child.wait().unwrap();
-    std::fs::remove_dir_all(&server.data).unwrap();
+    server.kill();
+    server.lose();
     server.restart();
     assert_eq!(wait_for(member.renew()), Err(Error::Fenced));
     assert_eq!(wait_for(member.tree().get(1)), Err(Error::LeaseExpired));
-    let line = join(&pool, server.options(), LONG)
+    let line = join(&pool, kept_by(server.etcd()), LONG)
         .err()
         .unwrap()
         .to_string();
@@ -344,14 +270,14 @@ fn owners_are_in_one_place() {
     };
     let [first, second] = [pool(), pool()];
     let _member = join(&first, options(), LONG).unwrap();
-    let refused = join(&first, server.options(), LONG).err();
+    let refused = join(&first, kept_by(server.etcd()), LONG).err();
     assert_eq!(refused, Some(Error::OwnersElsewhere { in_etcd: false }));
-    let _member = join(&second, server.options(), LONG).unwrap();
+    let _member = join(&second, kept_by(server.etcd()), LONG).unwrap();
     let refused = join(&second, options(), LONG).err();
     assert_eq!(refused, Some(Error::OwnersElsewhere { in_etcd: true }));
     // Two trees in one etcd know nothing of each other.
     let third = pool();
-    let member = join(&third, server.options(), LONG).unwrap();
+    let member = join(&third, kept_by(server.etcd()), LONG).unwrap();
     assert_eq!(wait_for(member.members()).unwrap(), [member.compute()]);
 }
 
@@ -372,11 +298,10 @@ fn what_is_no_etcd_is_said() {
         (port, "it is version 3.3.25; 3.4 or a later"),
     ] {
         let etcd = Etcd::new(&format!("http://127.0.0.1:{port}")).unwrap();
-        let options = Options {
-            etcd: Some(etcd),
-            ..options()
-        };
-        let line = join(&pool(), options, SHORT).err().unwrap().to_string();
+        let line = join(&pool(), kept_by(etcd), SHORT)
+            .err()
+            .unwrap()
+            .to_string();
         assert!(line.contains(said) && !line.contains('\n'), "{line}");
     }
 }
