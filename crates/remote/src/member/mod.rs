@@ -59,6 +59,10 @@ pub struct Member {
 struct State {
     place: Place,
     partitions: Partitions,
+    /// Why the lease was not renewed when that was last tried.
+    unrenewed: Option<Error>,
+    /// When this member last saw all places.
+    looked: Duration,
     /// What was last seen of others, by their places, and when it was new.
     seen: HashMap<usize, (Place, Duration)>,
 }
@@ -91,6 +95,8 @@ impl Member {
             state: Mutex::new(State {
                 place,
                 partitions,
+                unrenewed: None,
+                looked: Duration::ZERO,
                 seen: HashMap::new(),
             }),
             meter: Mutex::default(),
@@ -306,11 +312,42 @@ impl Member {
         Ok(())
     }
 
+    /// Makes sure that this member may answer: its lease has not ended.
+    ///
+    /// # Errors
+    /// Why it was not renewed, or [`Error::LeaseExpired`] if that is not known.
+    pub fn check_lease(&self) -> Result<()> {
+        let reason = || self.state().unrenewed.clone();
+        let checked = self.tree.check_lease();
+        checked.map_err(|expired| reason().unwrap_or(expired))
+    }
+
+    /// Whether this member can write nothing any more, though all memory servers answer: one was
+    /// silent for so long that a split or merge is only in the cache. Who joins anew can write.
+    pub async fn is_stuck(&self) -> bool {
+        let connection = self.connection();
+        if self.tree.check_whole().is_ok() {
+            return false;
+        }
+        for server in 0..connection.servers() {
+            if connection.load(server).await.is_err() {
+                return false;
+            }
+        }
+        true
+    }
+
     /// Adds to the heartbeat, and so renews the lease.
     ///
     /// # Errors
     /// As [`tend`](Self::tend).
     pub async fn renew(&self) -> Result<()> {
+        let renewed = self.renew_now().await;
+        self.state().unrenewed = renewed.clone().err();
+        renewed
+    }
+
+    async fn renew_now(&self) -> Result<()> {
         let _turn = self.tree.flights().begin(MEMBERS).await;
         let connection = self.connection();
         loop {
@@ -339,11 +376,15 @@ impl Member {
         let before = connection.now();
         let places = self.registry.places(connection).await?;
         let after = connection.now();
+        // Who could not look for so long does not know who would have renewed its lease: that was
+        // as impossible for the others, if memory server 0 or etcd did not answer.
+        let last = std::mem::replace(&mut self.state().looked, after);
+        let was_blind = before.saturating_sub(last) > self.lease;
         for (number, place) in places.into_iter().filter(|it| it.0 != self.number) {
             let since = {
                 let mut state = self.state();
                 let seen = state.seen.entry(number).or_insert((place, after));
-                if seen.0 != place {
+                if seen.0 != place || was_blind {
                     *seen = (place, after);
                 }
                 seen.1

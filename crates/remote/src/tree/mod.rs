@@ -350,7 +350,8 @@ impl RemoteTree {
         self.connection.write(at, words).await
     }
 
-    fn check_whole(&self) -> Result<()> {
+    /// Whether the pool has all splits and merges that the cache has, but for one under way.
+    pub(crate) fn check_whole(&self) -> Result<()> {
         self.broken.get().map_or(Ok(()), |error| Err(error.clone()))
     }
 

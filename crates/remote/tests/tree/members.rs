@@ -176,6 +176,98 @@ fn what_is_refused_was_not_done() {
     }
 }
 
+/// While no memory server answers, nobody can renew a lease. When they answer again, members go on,
+/// however long it was: none takes another one for dead because of it.
+#[test]
+fn a_network_that_is_silent_costs_no_member_its_place() {
+    const LEASE: Duration = Duration::from_micros(400);
+    for seed in 0..if cfg!(debug_assertions) { 20 } else { 200 } {
+        let network = Network {
+            jitter: 2.0,
+            deadline_ns: 50_000,
+            ..Network::default()
+        };
+        let simulation = Simulation::new(seed, network, 2, 16 << 20).unwrap();
+        let loaded = load(simulation.client(), Layout::default(), []);
+        simulation.block_on(loaded).unwrap().unwrap();
+        let join = |number: u64| {
+            let fabric = simulation.client_with_clock([0.9, 1.0, 1.1][number as usize]);
+            let joined = Member::join(fabric, options(3 * seed + number), LEASE);
+            simulation.block_on(joined).unwrap().unwrap()
+        };
+        let members = [join(0), join(1), join(2)];
+        let claimed = simulation.block_on(members[1].claim(&(0..=u64::MAX)));
+        claimed.unwrap().unwrap();
+        let mut draws = fastrand::Rng::with_seed(seed);
+        let lease_ns = LEASE.as_nanos() as u64;
+        let mut tasks = Tasks::default();
+        for member in &members {
+            let sleep = async |time: Duration| simulation.sleep(time.as_nanos() as u64).await;
+            tasks.add(async move {
+                member.keep(sleep).await;
+                panic!("seed {seed}: it was taken for dead");
+            });
+        }
+        let end = tasks.add(async {
+            for number in 0..5 {
+                simulation.sleep(draws.u64(lease_ns..3 * lease_ns)).await;
+                simulation.set_network(Network {
+                    lost: 1.0,
+                    ..network
+                });
+                simulation.sleep(draws.u64(lease_ns..8 * lease_ns)).await;
+                simulation.set_network(network);
+                simulation.sleep(2 * lease_ns).await;
+                let tree = members[1].tree();
+                assert_eq!(tree.insert(number, number).await, Ok(None), "seed {seed}");
+            }
+        });
+        while simulation.run(&mut tasks).expect("somebody can go on") != end {}
+    }
+}
+
+/// Who could not write a split in time writes nothing more, and is told when it may join anew.
+#[test]
+fn a_member_that_is_stuck_learns_when_it_may_join_anew() {
+    let network = Network::default();
+    let simulation = Simulation::new(1, network, 2, 16 << 20).unwrap();
+    let loaded = load(simulation.client(), Layout::default(), []);
+    simulation.block_on(loaded).unwrap().unwrap();
+    let lease = Duration::from_secs(3600);
+    let join = |seed| {
+        let joined = Member::join(simulation.client(), options(seed), lease);
+        simulation.block_on(joined).unwrap().unwrap()
+    };
+    let first = join(1);
+    let run = async {
+        first.claim(&(0..=u64::MAX)).await.unwrap();
+        let mut inserted = 0;
+        // Some splits: there is memory for the next one, too.
+        for key in 0..100 {
+            first.tree().insert(key, key).await.unwrap();
+            inserted += 1;
+        }
+        assert!(!first.is_stuck().await);
+        simulation.set_network(Network {
+            lost: 1.0,
+            ..network
+        });
+        // The leaf is in the cache until it is full.
+        let failed = loop {
+            match first.tree().insert(inserted, inserted).await {
+                Ok(_) => inserted += 1,
+                Err(error) => break error,
+            }
+        };
+        assert!(matches!(failed, Error::TimedOut(_)), "{failed}");
+        assert!(!first.is_stuck().await);
+        simulation.set_network(network);
+        assert!(first.tree().flush().await.is_err());
+        assert!(first.is_stuck().await);
+    };
+    simulation.block_on(run).unwrap();
+}
+
 #[test]
 fn what_cannot_be_handed_over_stays() -> Result<()> {
     let pool = InProcess::new(1, 8 << 20)?;

@@ -258,7 +258,9 @@ fn a_server_that_answers_no_more_is_named_in_bounded_time() {
     // The answers that come too late are for nobody.
     proxy.hold_up(false);
     while let Err(error) = read(&fabric) {
-        assert_eq!(error, Error::TimedOut(0));
+        // The connection may have been given up, on a machine that is busy.
+        let is_named = error.to_string().contains("memory server 0");
+        assert!(is_named, "{error}");
     }
 }
 

@@ -16,6 +16,11 @@ use crate::fabric::{Completion, Operation};
 /// Bytes that are read at a time.
 const BUFFER: usize = 256 << 10;
 
+/// After so many deadlines without a byte, although there are operations, the connection is made
+/// again: TCP itself would send what was lost at ever longer intervals, also when the network is
+/// there again.
+const SILENT: u32 = 4;
+
 /// A connection, with a thread that reads and one that writes.
 pub struct Link {
     peer: Peer,
@@ -138,10 +143,16 @@ impl Link {
         let mut bytes = vec![0; BUFFER.max(wire::REPLY_HEAD + 8 * MAX_WORDS)];
         let mut filled = 0;
         let mut looked = Instant::now();
+        // Since when operations have been late and nothing was read.
+        let mut silent = None;
+        let deadline = self.peer.options.deadline;
         loop {
             match stream.read(&mut bytes[filled..]) {
                 Ok(0) => return Ok(()),
-                Ok(read) => filled += read,
+                Ok(read) => {
+                    filled += read;
+                    silent = None;
+                }
                 // An interrupted or late read has read nothing.
                 Err(error) => match error.kind() {
                     ErrorKind::WouldBlock | ErrorKind::TimedOut | ErrorKind::Interrupted => {}
@@ -161,8 +172,14 @@ impl Link {
                     }
                     state.pending.take_late(now)
                 };
+                if !late.is_empty() {
+                    silent.get_or_insert(now);
+                }
                 for Waiting { completer, .. } in late {
                     completer.complete(Err(Error::TimedOut(self.peer.server)));
+                }
+                if silent.is_some_and(|since| now - since > (SILENT - 1) * deadline) {
+                    return Err(ErrorKind::TimedOut.into());
                 }
             }
         }
