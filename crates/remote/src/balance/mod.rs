@@ -32,16 +32,20 @@ pub struct Balancing {
     pub gain: f64,
     /// One request in so many is sampled, at least 1: its key is kept.
     pub sampled: u32,
+    /// Partitions are cut at multiples of two to the power of this, less than 64.
+    pub aligned_bits: u32,
 }
 
 impl Default for Balancing {
-    /// Five seconds, 1.3 times the mean, a gain of a tenth of it, and one request in 32.
+    /// Five seconds, 1.3 times the mean, a gain of a tenth of it, one request in 32, and cuts at any
+    /// key.
     fn default() -> Balancing {
         Balancing {
             period: Duration::from_secs(5),
             imbalance: 1.3,
             gain: 0.1,
             sampled: 32,
+            aligned_bits: 0,
         }
     }
 }

@@ -62,7 +62,7 @@ pub(crate) fn decide(view: &View<'_>, balancing: &Balancing) -> Option<Move> {
         return None;
     }
     let may_be_apart = view.partitions.len() < MOST_A_MEMBER * view.loads.len();
-    let pieces = pieces(view);
+    let pieces = pieces(view, balancing.aligned_bits);
     let receivers = view.loads.iter().filter(|it| it.1 < mean);
     let mut best: Option<(f64, Move)> = None;
     for &(to, load) in receivers {
@@ -82,21 +82,23 @@ pub(crate) fn decide(view: &View<'_>, balancing: &Balancing) -> Option<Move> {
     best.map(|best| best.1)
 }
 
-/// All pieces that can be cut off this member's partitions, as far as the samples tell them apart.
-fn pieces(view: &View<'_>) -> Vec<Piece> {
+/// All pieces that can be cut off this member's partitions at multiples of two to the power of
+/// `bits`, as far as the samples tell them apart.
+fn pieces(view: &View<'_>, bits: u32) -> Vec<Piece> {
+    let within_one = (1 << bits) - 1;
     let mut pieces = Vec::new();
     let owner = |at: Option<usize>| view.partitions.get(at?).and_then(|it| it.1);
     for (at, (keys, _)) in view.partitions.iter().enumerate() {
         if owner(Some(at)) != Some(view.me) {
             continue;
         }
-        let (below, above) = (owner(at.checked_sub(1)), owner(Some(at + 1)));
+        let (before, after) = (owner(at.checked_sub(1)), owner(Some(at + 1)));
         let (first, last) = (*keys.start(), *keys.end());
         let from = view.samples.partition_point(|it| it.key < first);
         let to = view.samples.partition_point(|it| it.key <= last);
         let within = &view.samples[from..to];
         let all: f64 = within.iter().map(|it| it.requests).sum();
-        for beside in [below, above] {
+        for beside in [before, after] {
             let keys = keys.clone();
             pieces.push(Piece {
                 keys,
@@ -108,20 +110,23 @@ fn pieces(view: &View<'_>) -> Vec<Piece> {
         for pair in within.windows(2) {
             load += pair[0].requests;
             let [end, next] = [pair[0].key, pair[1].key];
-            if end == next {
+            // The multiples nearest to the two samples, if there are any in between.
+            let (nearer_end, nearer_next) =
+                ((end | within_one).wrapping_add(1), next & !within_one);
+            if nearer_next <= end {
                 continue;
             }
-            let (lower, upper) = (first..=next - 1, end + 1..=last);
+            let (lower, upper) = (first..=nearer_next - 1, nearer_end..=last);
             let rest = all - load;
             pieces.push(Piece {
                 keys: lower,
                 load,
-                beside: below,
+                beside: before,
             });
             pieces.push(Piece {
                 keys: upper,
                 load: rest,
-                beside: above,
+                beside: after,
             });
         }
     }
@@ -353,6 +358,48 @@ mod tests {
         let it = cluster.decide(2, None).unwrap();
         assert_eq!((*it.keys.start(), it.to), (250, compute(1)));
         assert!((270..280).contains(it.keys.end()), "{it:?}");
+    }
+
+    /// Slots, for example: a boundary never lies within one.
+    #[test]
+    fn cuts_are_where_they_may_be() {
+        const BITS: u32 = 58;
+        let mut draws = fastrand::Rng::with_seed(5);
+        let mut moves = 0;
+        for _ in 0..2_000 {
+            let slots = draws.u64(1..64);
+            let last = slots << BITS;
+            let mut samples: Vec<_> = (0..60).map(|_| draws.u64(0..last)).collect();
+            samples.sort_unstable();
+            let samples = samples.into_iter().map(|key| Sample { key, requests: 1.0 });
+            let partitions = [
+                (0..=last - 1, Some(compute(1))),
+                (last..=u64::MAX, Some(compute(2))),
+            ];
+            let view = View {
+                me: compute(1),
+                loads: &[(compute(1), 60.0), (compute(2), 0.0), (compute(3), 1.0)],
+                partitions: &partitions,
+                samples: &samples.collect::<Vec<_>>(),
+            };
+            let balancing = Balancing {
+                aligned_bits: BITS,
+                ..Balancing::default()
+            };
+            let Some(Move { keys, .. }) = decide(&view, &balancing) else {
+                // There is nothing to cut, or nearly all is asked for in one place.
+                assert!(slots < 3, "{slots}");
+                continue;
+            };
+            moves += 1;
+            let is_aligned = |key: u64| key & ((1 << BITS) - 1) == 0;
+            assert!(
+                is_aligned(*keys.start()) && is_aligned(keys.end() + 1),
+                "{keys:?}"
+            );
+            assert!(*keys.end() < last);
+        }
+        assert!(moves > 1_000, "{moves}");
     }
 
     #[test]

@@ -1,6 +1,8 @@
 //! What a member does so that partitions follow the load: it measures, reports, and gives away.
 
-use std::sync::atomic::Ordering::Relaxed;
+use std::ops::RangeInclusive;
+use std::sync::atomic::AtomicBool;
+use std::sync::atomic::Ordering::{Relaxed, SeqCst};
 use std::sync::{MutexGuard, PoisonError};
 use std::time::Duration;
 
@@ -12,6 +14,21 @@ use crate::error::Result;
 use crate::pool::PoolLock;
 use crate::pool::directory::PARTITIONS;
 use crate::pool::reports::{MOVES, Report};
+
+/// That one task of a member gives keys away because of the load: only one may ask for the lock.
+struct Giving<'a>(&'a AtomicBool);
+
+impl Giving<'_> {
+    fn begin(is_giving: &AtomicBool) -> Option<Giving<'_>> {
+        (!is_giving.swap(true, SeqCst)).then_some(Giving(is_giving))
+    }
+}
+
+impl Drop for Giving<'_> {
+    fn drop(&mut self) {
+        self.0.store(false, SeqCst);
+    }
+}
 
 /// When this period began, in which no keys have changed hands.
 #[derive(Debug, Default)]
@@ -40,6 +57,19 @@ impl Member {
     /// # Errors
     /// As [`tend`](Self::tend), or [`hand_over`](Self::hand_over).
     pub async fn balance(&self) -> Result<()> {
+        let hand_over = async |keys, to| self.hand_over(keys, to).await;
+        self.balance_by(hand_over).await
+    }
+
+    /// The same, and `hand_over` gives the keys away: by [`hand_over`](Self::hand_over), and what
+    /// else the caller has to do before and after. It does nothing while another call is under way.
+    ///
+    /// # Errors
+    /// As [`balance`](Self::balance).
+    pub async fn balance_by(
+        &self,
+        hand_over: impl AsyncFn(RangeInclusive<u64>, ComputeId) -> Result<()>,
+    ) -> Result<()> {
         let Some(balancing) = self.tree.options().balancing else {
             return Ok(());
         };
@@ -66,7 +96,7 @@ impl Member {
             samples: &measured.samples,
         };
         match decide(&view, &balancing) {
-            Some(wanted) => self.give(wanted, measured.version).await,
+            Some(wanted) => self.give(wanted, measured.version, hand_over).await,
             None => Ok(()),
         }
     }
@@ -119,15 +149,25 @@ impl Member {
     }
 
     /// Gives keys away, unless another member does, or keys have changed hands since.
-    async fn give(&self, wanted: Move, version: u64) -> Result<()> {
+    async fn give(
+        &self,
+        wanted: Move,
+        version: u64,
+        hand_over: impl AsyncFn(RangeInclusive<u64>, ComputeId) -> Result<()>,
+    ) -> Result<()> {
         let connection = self.connection();
-        let _turn = self.tree.flights().begin(PARTITIONS).await;
+        let Some(_giving) = Giving::begin(&self.is_giving) else {
+            return Ok(());
+        };
         let Some(lock) = PoolLock::try_take(connection, MOVES).await? else {
             return Ok(());
         };
         let result = async {
-            if self.registry.partitions(connection).await?.version() == version {
-                self.hand_over_now(wanted.keys, wanted.to).await?;
+            let turn = self.tree.flights().begin(PARTITIONS).await;
+            let now = self.registry.partitions(connection).await?.version();
+            drop(turn);
+            if now == version {
+                hand_over(wanted.keys, wanted.to).await?;
                 self.moves.fetch_add(1, Relaxed);
             }
             Ok(())

@@ -8,7 +8,7 @@ use std::future::pending;
 use std::net::SocketAddr;
 use std::ops::RangeInclusive;
 use std::pin::pin;
-use std::sync::atomic::AtomicU64;
+use std::sync::atomic::{AtomicBool, AtomicU64};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
@@ -52,8 +52,9 @@ pub struct Member {
     state: Mutex<State>,
     /// Of this member's load.
     meter: Mutex<Meter>,
-    /// Times that keys were given away because of it.
+    /// Times that keys were given away because of it, and whether some are just now.
     moves: AtomicU64,
+    is_giving: AtomicBool,
 }
 
 struct State {
@@ -101,6 +102,7 @@ impl Member {
             }),
             meter: Mutex::default(),
             moves: AtomicU64::new(0),
+            is_giving: AtomicBool::new(false),
             tree,
         };
         // Who had the place before may have reported there.
@@ -185,21 +187,27 @@ impl Member {
     /// [`Options::balancing`], keys follow the load meanwhile. While memory servers do not answer
     /// it tries again.
     pub async fn keep(&self, sleep: impl AsyncFn(Duration)) {
-        // None waits for another: taking keys may take longer than a lease, and one member may wait
-        // for a lock of another one that has died.
-        let tick = self.lease / 4;
-        let renews = often(&sleep, tick, async || self.renew().await);
-        let watches = often(&sleep, tick, async || self.watch().await);
-        let tends = often(&sleep, tick, async || self.tend().await);
         let balances = async {
             match self.tree.options().balancing {
                 Some(it) => often(&sleep, it.period, async || self.balance().await).await,
                 None => pending().await,
             }
         };
-        let (renews, watches) = (pin!(renews), pin!(watches));
-        let (tends, balances) = (pin!(tends), pin!(balances));
-        select(select(renews, watches), select(tends, balances)).await;
+        let (keeps, balances) = (pin!(self.keep_place(&sleep)), pin!(balances));
+        select(keeps, balances).await;
+    }
+
+    /// The same, but keys follow the load only if the caller sees to that, by
+    /// [`balance_by`](Self::balance_by) once a period.
+    pub async fn keep_place(&self, sleep: impl AsyncFn(Duration)) {
+        // None waits for another: taking keys may take longer than a lease, and one member may wait
+        // for a lock of another one that has died.
+        let tick = self.lease / 4;
+        let renews = often(&sleep, tick, async || self.renew().await);
+        let watches = often(&sleep, tick, async || self.watch().await);
+        let tends = often(&sleep, tick, async || self.tend().await);
+        let (renews, watches, tends) = (pin!(renews), pin!(watches), pin!(tends));
+        select(select(renews, watches), tends).await;
     }
 
     /// Takes the keys that are given to this member, and distributes those of members that were
@@ -267,11 +275,6 @@ impl Member {
     /// whose the keys are then.
     pub async fn hand_over(&self, keys: RangeInclusive<u64>, to: ComputeId) -> Result<()> {
         let _turn = self.tree.flights().begin(PARTITIONS).await;
-        self.hand_over_now(keys, to).await
-    }
-
-    /// The same. The caller has this member's turn.
-    async fn hand_over_now(&self, keys: RangeInclusive<u64>, to: ComputeId) -> Result<()> {
         let owned: KeyRanges = self.tree.partitions().into_iter().collect();
         if let Some(key) = owned.first_outside(&keys) {
             return Err(Error::NotOwned(key));
