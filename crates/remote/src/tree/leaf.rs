@@ -92,15 +92,26 @@ struct GetCached<'a> {
     key: u64,
 }
 
+/// What a cached leaf has of a key.
+struct Cached {
+    value: Option<u64>,
+    /// The pool may not have that yet, though every change is to be there.
+    is_ahead: bool,
+}
+
 impl Work for GetCached<'_> {
-    type Output = std::result::Result<Attempt<Option<u64>>, Restart>;
+    type Output = std::result::Result<Attempt<Cached>, Restart>;
 
     #[inline(always)]
     fn run(self, lanes: impl Lanes) -> Self::Output {
         Ok(match self.tree.walk_by(lanes, self.key, 0)? {
             Found::Here(leaf) => {
-                let value = leaf.view.get(|body| value_by(lanes, body, self.key))?;
-                Attempt::Done(value)
+                let is_through = self.tree.options.write_through;
+                let cached = leaf.view.get(|body| Cached {
+                    value: value_by(lanes, body, self.key),
+                    is_ahead: is_through && leaf.frame.is_dirty(),
+                })?;
+                Attempt::Done(cached)
             }
             Found::Missing(missing) => Attempt::Missing(missing),
             Found::Stale => Attempt::Stale,
@@ -129,7 +140,15 @@ impl RemoteTree {
         loop {
             // A leaf in the cache is this server's.
             let missing = match self.get_cached(key) {
-                Ok(Attempt::Done(value)) => return self.check_lease().map(|()| value),
+                Ok(Attempt::Done(Cached { value, is_ahead })) => {
+                    self.check_lease()?;
+                    // A change under way is not acknowledged, and could be lost with this server.
+                    // Whoever is told of it must find it again.
+                    if is_ahead {
+                        self.write_leaf(key).await?;
+                    }
+                    return Ok(value);
+                }
                 Ok(Attempt::Missing(missing)) => {
                     self.check_owned(key)?;
                     if let Some(value) = self.cache.copies.get(key) {
@@ -205,7 +224,7 @@ impl RemoteTree {
     }
 
     #[inline(always)]
-    fn get_cached(&self, key: u64) -> std::result::Result<Attempt<Option<u64>>, Restart> {
+    fn get_cached(&self, key: u64) -> std::result::Result<Attempt<Cached>, Restart> {
         self.search.run(GetCached { tree: self, key })
     }
 

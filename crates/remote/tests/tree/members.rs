@@ -9,7 +9,7 @@ use std::time::Duration;
 
 use timberline_io::wait_for;
 use timberline_remote::fabric::{InProcess, Network, Simulation, Tasks};
-use timberline_remote::{Error, Layout, Member, Options, Result, load};
+use timberline_remote::{Error, Layout, LeafAdmission, Member, Options, RemoteTree, Result, load};
 
 const HALF: u64 = 1 << 63;
 
@@ -224,6 +224,41 @@ fn a_network_that_is_silent_costs_no_member_its_place() {
         });
         while simulation.run(&mut tasks).expect("somebody can go on") != end {}
     }
+}
+
+/// What is only in a cache can be lost with its server: with write-through nobody is told of it.
+/// Found by the history of a cluster in which a member died between the two.
+#[test]
+fn a_lookup_shows_no_change_that_could_be_lost() {
+    let network = Network::default();
+    let simulation = Simulation::new(1, network, 1, 16 << 20).unwrap();
+    let options = |seed| Options {
+        write_through: true,
+        leaf_admission: LeafAdmission::Chance(1.0),
+        ..options(seed)
+    };
+    let run = async {
+        let loaded = load(simulation.client(), Layout::default(), []);
+        loaded.await.unwrap();
+        let opened = RemoteTree::open(simulation.client(), options(1));
+        let tree = opened.await.unwrap();
+        for key in 0..10 {
+            assert_eq!(tree.insert(key, 1).await, Ok(None));
+        }
+        simulation.set_network(Network {
+            lost: 1.0,
+            ..network
+        });
+        assert_eq!(tree.get(7).await, Ok(Some(1)), "it is in the cache");
+        assert_eq!(tree.insert(7, 2).await, Err(Error::TimedOut(0)));
+        assert_eq!(tree.get(7).await, Err(Error::TimedOut(0)));
+        simulation.set_network(network);
+        assert_eq!(tree.get(7).await, Ok(Some(2)));
+        // Then it is in the pool, too.
+        let opened = RemoteTree::open(simulation.client(), options(2));
+        assert_eq!(opened.await.unwrap().get(7).await, Ok(Some(2)));
+    };
+    simulation.block_on(run).unwrap();
 }
 
 /// Who could not write a split in time writes nothing more, and is told when it may join anew.
