@@ -5,7 +5,8 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 use timberline_remote::fabric::FabricKind;
-use timberline_server::ClusterOptions;
+use timberline_remote::{Error as PoolError, Etcd};
+use timberline_server::{ClusterOptions, Error};
 
 use crate::Failure;
 use crate::pool::key;
@@ -35,6 +36,10 @@ pub struct Node {
     /// File with the key that the memory servers have
     #[arg(long, requires = "cluster", value_name = "FILE")]
     key_file: Option<PathBuf>,
+    /// Where an etcd serves clients, such as http://127.0.0.1:2379: it has the owners of slots and the
+    /// nodes' leases, not memory server 0. All nodes are given the same, or none is
+    #[arg(long, requires = "cluster", value_parser = Etcd::new, value_name = "URL")]
+    etcd: Option<Etcd>,
     /// Where clients and other nodes reach this one, if not where it listens first
     #[arg(long, requires = "cluster", value_name = "ADDRESS:PORT")]
     announce: Option<SocketAddr>,
@@ -69,6 +74,7 @@ impl Node {
         let mut options = ClusterOptions::new(self.servers.clone());
         options.fabric = self.fabric.clone();
         options.key = self.key_file.as_deref().map(key).transpose()?;
+        options.etcd.clone_from(&self.etcd);
         options.announce = self.announce;
         options.lease = Duration::from_millis(self.lease);
         options.balances = !self.fixed_slots;
@@ -83,5 +89,13 @@ impl Node {
             )));
         }
         Ok(Some(options))
+    }
+}
+
+/// Bad input about memory servers, or etcd, that a cluster was to use.
+pub fn refused(error: &Error) -> Failure {
+    match error {
+        Error::Cluster(PoolError::Etcd(_)) => Failure::Impossible(format!("--etcd: {error}")),
+        _ => Failure::impossible(error),
     }
 }

@@ -4,10 +4,12 @@ use std::net::SocketAddr;
 use std::path::PathBuf;
 use std::time::Duration;
 
+use timberline_remote::Etcd;
 use timberline_remote::fabric::FabricKind;
 use timberline_server::{ClusterOptions, Error, reload};
 
 use crate::Failure;
+use crate::cluster::refused;
 use crate::pool::key;
 use crate::say::tell;
 
@@ -30,6 +32,9 @@ pub struct Args {
     /// File with the key that the memory servers have
     #[arg(long, value_name = "FILE")]
     key_file: Option<PathBuf>,
+    /// The etcd that the nodes will be given (--etcd), if they will be given one
+    #[arg(long, value_parser = Etcd::new, value_name = "URL")]
+    etcd: Option<Etcd>,
 }
 
 pub fn run(args: &Args) -> Result<(), Failure> {
@@ -40,11 +45,12 @@ pub fn run(args: &Args) -> Result<(), Failure> {
     let mut options = ClusterOptions::new(args.servers.clone());
     options.fabric = args.fabric.clone();
     options.key = args.key_file.as_deref().map(key).transpose()?;
+    options.etcd.clone_from(&args.etcd);
     // Nobody waits for a reply meanwhile.
     options.deadline = Duration::from_secs(10);
     let reloaded = reload(&options, &args.folders).map_err(|error| match error {
         Error::System(_) => Failure::failed(error),
-        _ => Failure::impossible(error),
+        _ => refused(&error),
     })?;
     tell(format_args!(
         "{} keys are in the pool, of {} records in {} logs",

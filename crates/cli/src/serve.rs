@@ -227,8 +227,8 @@ pub fn run(args: &Args) -> Result<(), Failure> {
     timberline_tier::keep_large_blocks_apart();
     let server = Server::open(args.options()?).map_err(|error| match error {
         Error::Disk(error) => disk::refused(&error),
+        Error::Cluster(_) => cluster::refused(&error),
         Error::Listen(..)
-        | Error::Cluster(_)
         | Error::OtherData(_)
         | Error::Tls(_)
         | Error::Store(StoreError::Configuration(_)) => Failure::impossible(error),

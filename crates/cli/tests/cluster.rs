@@ -1,67 +1,32 @@
 //! A cluster of processes: `pool`, `serve --cluster` and `reload`; what dies, and what is lost.
 
 mod command;
+mod process;
 mod scratch;
 
 use std::collections::HashMap;
 use std::io::{BufRead, BufReader, Read, Write};
 use std::net::TcpStream;
 use std::path::Path;
-use std::process::{Child, Command, Stdio};
+use std::process::Command;
 use std::thread;
 use std::time::Duration;
 
 use command::{refused, stderr, stdout, timberline};
+use process::Process;
 use scratch::Scratch;
 
-/// A process that says where it is ready, and is killed with this.
-struct Process {
-    child: Child,
-    address: String,
+fn memory_server(args: &[&str]) -> Process {
+    let mut command = timberline();
+    command.args(["pool", "--listen", "127.0.0.1:0"]).args(args);
+    if !args.contains(&"--memory") {
+        command.args(["--memory", "64MB"]);
+    }
+    Process::start(&mut command)
 }
 
-impl Process {
-    fn start(command: &mut Command) -> Process {
-        let mut child = command.stderr(Stdio::piped()).spawn().unwrap();
-        let mut lines = BufReader::new(child.stderr.take().unwrap());
-        let mut said = String::new();
-        let address = loop {
-            let before = said.len();
-            assert!(lines.read_line(&mut said).unwrap() > 0, "{said}");
-            let line = &said[before..];
-            if line.contains("ready at ") {
-                break line.trim_end().rsplit(' ').next().unwrap().to_string();
-            }
-        };
-        // What it says later must not stop it.
-        thread::spawn(move || lines.read_to_string(&mut String::new()));
-        Process { child, address }
-    }
-
-    fn pool(args: &[&str]) -> Process {
-        let mut command = timberline();
-        command.args(["pool", "--listen", "127.0.0.1:0"]).args(args);
-        if !args.contains(&"--memory") {
-            command.args(["--memory", "64MB"]);
-        }
-        Process::start(&mut command)
-    }
-
-    fn node(servers: &str, dir: &Path, args: &[&str]) -> Process {
-        Process::start(&mut serve(servers, dir, args))
-    }
-
-    fn kill(&mut self) {
-        self.child.kill().unwrap();
-        self.child.wait().unwrap();
-    }
-}
-
-impl Drop for Process {
-    fn drop(&mut self) {
-        let _ = self.child.kill();
-        let _ = self.child.wait();
-    }
+fn start_node(servers: &str, dir: &Path, args: &[&str]) -> Process {
+    Process::start(&mut serve(servers, dir, args))
 }
 
 fn serve(servers: &str, dir: &Path, args: &[&str]) -> Command {
@@ -139,12 +104,12 @@ fn what_is_killed_loses_nothing_that_was_acknowledged() {
     /// Hashes, and as many sorted sets; each has a part in the root and one in pages.
     const OTHERS: usize = 4;
     let scratch = Scratch::new();
-    let pools = [Process::pool(&[]), Process::pool(&[])];
+    let pools = [memory_server(&[]), memory_server(&[])];
     let servers = format!("{},{}", pools[0].address, pools[1].address);
     let dirs = ["one", "other"].map(|it| scratch.path(it));
     let args = ["--lease", "3000", "--durability", "each"];
-    let mut first = Process::node(&servers, &dirs[0], &args);
-    let mut second = Process::node(&servers, &dirs[1], &args);
+    let mut first = start_node(&servers, &dirs[0], &args);
+    let mut second = start_node(&servers, &dirs[1], &args);
     let mut routed = Routed::new(&[&first, &second]);
     // Until both have slots.
     while !routed.says("CLUSTER INFO").starts_with('c') || {
@@ -185,7 +150,7 @@ fn what_is_killed_loses_nothing_that_was_acknowledged() {
     check(&mut routed);
     // All nodes are gone, the pool has everything.
     first.kill();
-    let mut third = Process::node(&servers, &dirs[0], &args);
+    let mut third = start_node(&servers, &dirs[0], &args);
     check(&mut Routed::new(&[&third]));
     // The pool is gone: it is named.
     drop(pools);
@@ -196,7 +161,7 @@ fn what_is_killed_loses_nothing_that_was_acknowledged() {
         "{said}"
     );
     third.kill();
-    let pools = [Process::pool(&[]), Process::pool(&[])];
+    let pools = [memory_server(&[]), memory_server(&[])];
     let servers = format!("{},{}", pools[0].address, pools[1].address);
     let line = refused(serve(&servers, &dirs[0], &[]));
     assert!(line.contains("timberline reload"), "{line}");
@@ -212,7 +177,7 @@ fn what_is_killed_loses_nothing_that_was_acknowledged() {
         said.contains(&format!("{} keys are in the pool", KEYS + 2 * OTHERS)),
         "{said}"
     );
-    let fourth = Process::node(&servers, &dirs[0], &args);
+    let fourth = start_node(&servers, &dirs[0], &args);
     check(&mut Routed::new(&[&fourth]));
 }
 
@@ -220,11 +185,11 @@ fn what_is_killed_loses_nothing_that_was_acknowledged() {
 #[test]
 fn who_was_taken_for_dead_ends() {
     let scratch = Scratch::new();
-    let pool = Process::pool(&[]);
+    let pool = memory_server(&[]);
     let dirs = ["one", "other"].map(|it| scratch.path(it));
     let lease = ["--lease", "3000", "--fixed-slots"];
-    let mut first = Process::node(&pool.address, &dirs[0], &lease);
-    let second = Process::node(&pool.address, &dirs[1], &lease);
+    let mut first = start_node(&pool.address, &dirs[0], &lease);
+    let second = start_node(&pool.address, &dirs[1], &lease);
     let mut stopped = Routed::new(&[&first]);
     assert_eq!(stopped.says("SET key old"), "+OK");
     let signal = |name: &str| {
@@ -254,9 +219,9 @@ fn who_was_taken_for_dead_ends() {
 #[test]
 fn a_memory_server_that_dies_is_named() {
     let scratch = Scratch::new();
-    let mut pools = [Process::pool(&[]), Process::pool(&[])];
+    let mut pools = [memory_server(&[]), memory_server(&[])];
     let servers = format!("{},{}", pools[0].address, pools[1].address);
-    let node = Process::node(&servers, &scratch.path("log"), &["--lease", "60000"]);
+    let node = start_node(&servers, &scratch.path("log"), &["--lease", "60000"]);
     let mut client = Routed::new(&[&node]);
     for number in 0..200 {
         assert_eq!(client.says(&format!("SET key{number} {number}")), "+OK");
@@ -285,13 +250,11 @@ fn clients_of_redis_find_their_way() {
         return;
     }
     let scratch = Scratch::new();
-    let pools = [Process::pool(&[]), Process::pool(&[])];
+    let pools = [memory_server(&[]), memory_server(&[])];
     let servers = format!("{},{}", pools[0].address, pools[1].address);
     let dirs = ["one", "other", "third"].map(|it| scratch.path(it));
     let lease = ["--lease", "60000"];
-    let nodes = dirs
-        .each_ref()
-        .map(|dir| Process::node(&servers, dir, &lease));
+    let nodes = dirs.each_ref().map(|dir| start_node(&servers, dir, &lease));
     let port = nodes[0].address.rsplit(':').next().unwrap();
     let run = |program: &str, args: &[&str]| {
         let output = Command::new(program).args(args).output().unwrap();
@@ -353,8 +316,8 @@ fn clients_of_redis_find_their_way() {
 #[test]
 fn a_full_pool_is_said_and_serves_what_it_has() {
     let scratch = Scratch::new();
-    let pool = Process::pool(&["--memory", "1MB"]);
-    let node = Process::node(&pool.address, &scratch.path("log"), &["--lease", "60000"]);
+    let pool = memory_server(&["--memory", "1MB"]);
+    let node = start_node(&pool.address, &scratch.path("log"), &["--lease", "60000"]);
     let mut client = Routed::new(&[&node]);
     let value = "x".repeat(2_000);
     let mut set = |number: usize| client.says(&format!("SET key{number} {value}"));
@@ -382,7 +345,8 @@ fn bad_input_is_refused_in_one_line() {
         file("key", "a shared secret of some length"),
         file("wrong", "another secret of some length"),
     );
-    let pool = Process::pool(&["--key-file", &key]);
+    let pool = memory_server(&["--key-file", &key]);
+    let open = memory_server(&[]);
     let dir = scratch.path("log");
     let nobody = "127.0.0.1:1";
     for (servers, args, said) in [
@@ -404,6 +368,16 @@ fn bad_input_is_refused_in_one_line() {
         ),
         (&pool.address, &["--evict"], "'--evict'"),
         (&pool.address, &["--lease", "1"], "--lease"),
+        (
+            &pool.address,
+            &["--etcd", "127.0.0.1:2379"],
+            "such as http://127.0.0.1:2379",
+        ),
+        (
+            &open.address,
+            &["--etcd", "http://127.0.0.1:1"],
+            "--etcd: etcd at http://127.0.0.1:1: ",
+        ),
         (
             &pool.address,
             &["--listen", "0.0.0.0:0"],
@@ -429,4 +403,7 @@ fn bad_input_is_refused_in_one_line() {
     let mut reload = timberline();
     reload.args(["reload", "--servers", &pool.address, "nowhere"]);
     assert!(refused(reload).contains("nowhere is no folder"));
+    let mut reload = timberline();
+    reload.args(["reload", "--etcd", "a:1", "--servers", &pool.address, "x"]);
+    assert!(refused(reload).contains("such as http://127.0.0.1:2379"));
 }

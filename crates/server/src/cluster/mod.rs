@@ -26,6 +26,7 @@ mod tasks;
 use std::net::SocketAddr;
 use std::time::Duration;
 
+use timberline_remote::Etcd;
 use timberline_remote::fabric::{FabricKind, Key};
 
 pub(crate) use bus::Bus;
@@ -59,6 +60,9 @@ pub struct ClusterOptions {
     pub fabric: FabricKind,
     /// The key that they have, if they have one.
     pub key: Option<Key>,
+    /// The etcd that has the owners of slots and the nodes' leases. `None`: memory server 0 has
+    /// them. All nodes of a cluster have to say the same.
+    pub etcd: Option<Etcd>,
     /// Where clients and other nodes reach this one. `None`: where it listens first.
     pub announce: Option<SocketAddr>,
     /// How long a node may go without renewing its lease. One and a half times later others take
@@ -83,6 +87,7 @@ impl ClusterOptions {
             servers,
             fabric: FabricKind::Tcp,
             key: None,
+            etcd: None,
             announce: None,
             lease: Duration::from_secs(3),
             deadline: Duration::from_secs(1),

@@ -58,6 +58,18 @@ impl fmt::Display for Refused {
     }
 }
 
+/// Why a node whose lease has ended serves nothing.
+fn unrenewed(error: &Error) -> String {
+    let why = match error {
+        // What is said of it is about operations of clients.
+        Error::TimedOut(server) | Error::Lost(server) => {
+            format!("memory server {server} does not answer")
+        }
+        error => error.to_string(),
+    };
+    format!("this node's lease has ended: {why}")
+}
+
 /// Connects a compute server to a cluster's memory servers.
 ///
 /// # Errors
@@ -91,7 +103,8 @@ pub struct Node {
     map: RwLock<Arc<Map>>,
     /// Held by commands, and by whoever gives the slot away.
     slots: Box<[tokio::sync::RwLock<()>]>,
-    refreshing: tokio::sync::Mutex<()>,
+    /// What came of the last look at the table.
+    refreshing: tokio::sync::Mutex<Result<()>>,
     /// How often the table was read so far.
     refreshes: AtomicU64,
     changes: AtomicU64,
@@ -106,14 +119,17 @@ impl Node {
     /// unless `data` says which data they have to have.
     ///
     /// # Errors
-    /// A memory server cannot be reached, or has another key; the pool has no data, or is in use
-    /// for something else; or there is no thread.
+    /// A memory server or etcd cannot be reached, or the key is another one; the pool has no data,
+    /// is in use for something else, or has its owners elsewhere; or there is no thread.
     pub async fn join(
         options: &ClusterOptions,
         address: SocketAddr,
         data: Option<u64>,
     ) -> Result<Arc<Node>> {
         let fabric = connect(options)?;
+        if let Some(etcd) = &options.etcd {
+            etcd.check().await?;
+        }
         if data.is_none() {
             let origin = Origin {
                 data: fastrand::u64(1..),
@@ -123,6 +139,7 @@ impl Node {
         }
         let tree = timberline_remote::Options {
             cache_bytes: options.cache_bytes,
+            etcd: options.etcd.clone(),
             seed: fastrand::u64(..),
             ..Default::default()
         };
@@ -145,7 +162,7 @@ impl Node {
             balances: options.balances,
             map: RwLock::new(Arc::new(map)),
             slots: (0..SLOTS).map(|_| tokio::sync::RwLock::default()).collect(),
-            refreshing: tokio::sync::Mutex::default(),
+            refreshing: tokio::sync::Mutex::new(Ok(())),
             refreshes: AtomicU64::new(0),
             changes: AtomicU64::new(0),
             is_dead: AtomicBool::new(false),
@@ -193,12 +210,17 @@ impl Node {
     /// A memory server does not answer, or this node was taken for dead.
     pub async fn refresh(&self, nodes: bool) -> Result<()> {
         let seen = self.refreshes.load(SeqCst);
-        let _turn = self.refreshing.lock().await;
+        let mut last = self.refreshing.lock().await;
         // One that began after the call has ended.
-        if self.refreshes.load(SeqCst) > seen && !nodes {
-            return Ok(());
+        if self.refreshes.load(SeqCst) == seen || nodes {
+            self.refreshes.fetch_add(1, SeqCst);
+            *last = self.look(nodes).await;
         }
-        self.refreshes.fetch_add(1, SeqCst);
+        last.clone()
+    }
+
+    /// The same. One caller at a time.
+    async fn look(&self, nodes: bool) -> Result<()> {
         self.member().sync().await?;
         let before = self.map();
         let mut map = Map::of(self.member(), before.nodes.clone());
@@ -226,25 +248,28 @@ impl Node {
                 return not_served("this node was taken for dead");
             }
             if is_mine() {
-                return Ok(held);
+                return match self.member().check_lease() {
+                    Ok(()) => Ok(held),
+                    Err(error) => not_served(&unrenewed(&error)),
+                };
             }
             drop(held);
-            let looked = self.refresh(false).await;
+            if let Err(error) = self.refresh(false).await {
+                // Whoever was last known to have it may have given it away.
+                return not_served(&error.to_string());
+            }
             let map = self.map();
             match map.owner(slot) {
                 Some(owner) if owner == self.id() => continue,
-                Some(owner) if looked.is_ok() => {
+                Some(owner) => {
                     if let Some(address) = map.address(owner) {
                         return Err(Refused::Moved(slot, address));
                     }
                 }
-                _ => {}
+                None => {}
             }
             if begun.elapsed() > PATIENCE {
-                return match looked {
-                    Ok(()) => not_served("its node is gone, and no other has taken it yet"),
-                    Err(error) => not_served(&error.to_string()),
-                };
+                return not_served("its node is gone, and no other has taken it yet");
             }
             tokio::time::sleep(Duration::from_millis(10)).await;
         }

@@ -40,7 +40,7 @@ pub struct Reloaded {
 ///
 /// # Errors
 /// A folder is no log, or of other data than the first one; the memory servers have data already,
-/// are full, or do not answer.
+/// are full, or do not answer; or etcd does not.
 pub fn reload(options: &ClusterOptions, folders: &[PathBuf]) -> Result<Reloaded, Error> {
     let logs = folders
         .iter()
@@ -63,6 +63,9 @@ pub fn reload(options: &ClusterOptions, folders: &[PathBuf]) -> Result<Reloaded,
         })?;
     }
     let fabric = connect(options)?;
+    if let Some(etcd) = &options.etcd {
+        wait_for(etcd.check())?;
+    }
     let origin = |data| Origin {
         data,
         base: (newest >> COUNT_BITS) + 1,
@@ -73,6 +76,7 @@ pub fn reload(options: &ClusterOptions, folders: &[PathBuf]) -> Result<Reloaded,
     }
     let tree = timberline_remote::Options {
         cache_bytes: options.cache_bytes,
+        etcd: options.etcd.clone(),
         ..Default::default()
     };
     let pool = wait_for(Records::join(fabric, tree, LEASE))?;

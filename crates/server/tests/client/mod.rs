@@ -84,6 +84,11 @@ impl Running {
         self.end().unwrap();
     }
 
+    /// Waits until it ends by itself.
+    pub fn ended(mut self) -> Result<(), Error> {
+        self.thread.take().map_or(Ok(()), |it| it.join().unwrap())
+    }
+
     fn end(&mut self) -> Result<(), Error> {
         self.handle.shutdown();
         self.thread.take().map_or(Ok(()), |it| it.join().unwrap())
