@@ -55,6 +55,8 @@ pub enum Error {
     Store(timberline_store::Error),
     /// The memory servers of the cluster can't be used, or failed.
     Cluster(timberline_remote::Error),
+    /// A memory server was silent for so long that this node of a cluster could write nothing more.
+    Stuck,
     /// The folder has the log of other data than the memory servers have; the reason in one line.
     OtherData(String),
     /// The file of users can't be read: which, and why.
@@ -72,6 +74,10 @@ impl fmt::Display for Error {
             Error::Disk(error) => write!(f, "io_uring is not available: {error}"),
             Error::Store(error) => write!(f, "{error}"),
             Error::Cluster(error) => write!(f, "{error}"),
+            Error::Stuck => f.write_str(
+                "a memory server was silent for too long, so this node could write nothing more; \
+                 all answer now: start it again",
+            ),
             Error::OtherData(reason) | Error::Tls(reason) => f.write_str(reason),
             Error::Users(path, why) => write!(f, "{}: {why}", path.display()),
             Error::System(error) => write!(f, "{error}"),
@@ -259,6 +265,9 @@ impl Server {
         let stopped = self.shared.keyspace.store().stop();
         served.map_err(Error::System)?;
         left?;
+        if self.shared.keyspace.node().is_some_and(Node::is_stuck) {
+            return Err(Error::Stuck);
+        }
         if fenced {
             return Err(Error::Cluster(timberline_remote::Error::Fenced));
         }

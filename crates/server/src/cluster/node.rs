@@ -109,7 +109,9 @@ pub struct Node {
     refreshes: AtomicU64,
     changes: AtomicU64,
     is_dead: AtomicBool,
-    /// It was taken for dead, or has left.
+    /// Whether it ended because it could write nothing any more.
+    is_stuck: AtomicBool,
+    /// It was taken for dead, is stuck, or has left.
     pub stop: Stop,
     thread: Mutex<Option<JoinHandle<()>>>,
 }
@@ -166,6 +168,7 @@ impl Node {
             refreshes: AtomicU64::new(0),
             changes: AtomicU64::new(0),
             is_dead: AtomicBool::new(false),
+            is_stuck: AtomicBool::new(false),
             stop: Stop::default(),
             thread: Mutex::default(),
             records,
@@ -197,6 +200,12 @@ impl Node {
                 tokio::time::sleep(pause).await;
                 // A memory server that does not answer may do so the next time.
                 let _ = self.refresh(true).await;
+                // It serves reads as long as a memory server is gone.
+                if self.member().is_stuck().await {
+                    self.is_stuck.store(true, SeqCst);
+                    self.is_dead.store(true, SeqCst);
+                    break;
+                }
             }
         };
         runtime.block_on(either(either(kept, look), self.stop.wait()));
@@ -339,7 +348,13 @@ impl Node {
         table << COUNT_BITS | self.changes.fetch_add(1, Relaxed)
     }
 
-    /// Whether it was taken for dead, or has left: nothing it does has an effect any more.
+    /// Whether it ended because it could write nothing any more. Others take its slots, and it can
+    /// be started again.
+    pub fn is_stuck(&self) -> bool {
+        self.is_stuck.load(SeqCst)
+    }
+
+    /// Whether it was taken for dead, is stuck, or has left: it serves nothing any more.
     pub fn is_dead(&self) -> bool {
         self.is_dead.load(SeqCst)
     }
