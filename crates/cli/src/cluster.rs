@@ -5,8 +5,8 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 use timberline_remote::fabric::FabricKind;
-use timberline_remote::{Error as PoolError, Etcd};
-use timberline_server::{ClusterOptions, Error};
+use timberline_remote::{Balancing, Error as PoolError, Etcd};
+use timberline_server::{Balance, ClusterOptions, Error};
 
 use crate::Failure;
 use crate::pool::key;
@@ -59,6 +59,10 @@ pub struct Node {
     /// Slots move by `CLUSTER MIGRATESLOTS` only, not so that all nodes have about as many
     #[arg(long, requires = "cluster")]
     fixed_slots: bool,
+    /// Slots move so that all nodes have about as much to do, not about as many of them: the node
+    /// that is asked for most gives some away. All nodes are given this, or none is
+    #[arg(long, requires = "cluster", conflicts_with = "fixed_slots")]
+    balance: bool,
 }
 
 impl Node {
@@ -77,7 +81,11 @@ impl Node {
         options.etcd.clone_from(&self.etcd);
         options.announce = self.announce;
         options.lease = Duration::from_millis(self.lease);
-        options.balances = !self.fixed_slots;
+        options.balance = match (self.fixed_slots, self.balance) {
+            (true, _) => Balance::Off,
+            (false, false) => Balance::Slots,
+            (false, true) => Balance::Load(Balancing::default()),
+        };
         options.logs = !self.no_log;
         // The rest is for clients and the program itself, and three eighths for a log's index.
         let cache = if self.no_log { memory / 2 } else { memory / 4 };

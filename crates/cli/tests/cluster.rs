@@ -374,6 +374,11 @@ fn bad_input_is_refused_in_one_line() {
             "such as http://127.0.0.1:2379",
         ),
         (
+            &pool.address,
+            &["--balance", "--fixed-slots"],
+            "'--balance' cannot be used with '--fixed-slots'",
+        ),
+        (
             &open.address,
             &["--etcd", "http://127.0.0.1:1"],
             "--etcd: etcd at http://127.0.0.1:1: ",

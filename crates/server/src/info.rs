@@ -164,6 +164,8 @@ fn cluster(shared: &Shared, text: &mut String) {
         line(text, "pool_atomics", counts.atomics);
         line(text, "pool_calls", counts.calls);
         line(text, "pool_bytes", counts.bytes);
+        line(text, "cluster_balance", node.balance.name());
+        line(text, "cluster_balance_moves", node.moves());
     }
 }
 

@@ -34,7 +34,7 @@ mod stream;
 mod tls;
 mod watchman;
 
-pub use cluster::{ClusterOptions, Reloaded, reload};
+pub use cluster::{Balance, ClusterOptions, Reloaded, reload};
 pub use options::{Durability, Options, TlsClients, TlsOptions, bytes};
 pub use server::{Error, Handle, Server};
 

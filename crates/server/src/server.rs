@@ -342,6 +342,8 @@ async fn lead(
         let balancing = cluster::balance(Arc::clone(&shared));
         beside.push(tokio::task::spawn_local(expiring));
         beside.push(tokio::task::spawn_local(balancing));
+        let following = cluster::follow_load(Arc::clone(&shared));
+        beside.push(tokio::task::spawn_local(following));
         let sending = cluster::run_bus(Arc::clone(&shared));
         beside.push(tokio::task::spawn_local(sending));
         either(shared.stop.wait(), node.stop.wait()).await;

@@ -9,8 +9,8 @@ use std::thread;
 use std::time::Duration;
 
 use client::Folder;
-use nodes::{Routed, cluster, id, move_slots, node, nodes, pool, text, while_slots_move};
-use timberline_server::{Durability, Error, Options, Server};
+use nodes::{Routed, cluster, id, move_slots, node, nodes, pool, slots_of, text, while_slots_move};
+use timberline_server::{Balance, Durability, Error, Options, Server};
 
 #[test]
 fn strings_are_those_of_a_server_alone() {
@@ -144,7 +144,7 @@ fn nodes_share_the_slots() {
     let servers = pool(2);
     let balanced = || {
         let mut options = cluster(&servers);
-        options.balances = true;
+        options.balance = Balance::Slots;
         options.lease = Duration::from_secs(20);
         options
     };
@@ -190,16 +190,6 @@ fn nodes_share_the_slots() {
             .says("CLUSTER SHARDS")
             .contains("replication-offset")
     );
-}
-
-/// How many slots a line of `CLUSTER NODES` names.
-fn slots_of(line: &str) -> usize {
-    let ranges = line.split(' ').skip(8);
-    let count = |range: &str| match range.split_once('-') {
-        Some((first, last)) => 1 + last.parse::<usize>().unwrap() - first.parse::<usize>().unwrap(),
-        None => 1,
-    };
-    ranges.map(count).sum()
 }
 
 /// Increments that were acknowledged are all there, and none twice.

@@ -75,9 +75,13 @@ impl Map {
     }
 
     /// What a node is to give away next so that all have as many slots, and to whom, if one of them
-    /// has less than three quarters of its share. All nodes compute the same of the same map, so
-    /// they can give at the same time.
-    pub fn next_gift(&self, from: ComputeId) -> Option<(RangeInclusive<u16>, ComputeId)> {
+    /// has less than three quarters of its share; or, with `to_empty`, only if it has none at all.
+    /// All nodes compute the same of the same map, so they can give at the same time.
+    pub fn next_gift(
+        &self,
+        from: ComputeId,
+        to_empty: bool,
+    ) -> Option<(RangeInclusive<u16>, ComputeId)> {
         let count = |node: ComputeId| self.owners.iter().filter(|it| **it == Some(node)).count();
         // A member that says no address serves nobody, or does not yet.
         let nodes = self.nodes.iter().filter(|it| it.1.is_some());
@@ -86,11 +90,15 @@ impl Map {
             return None;
         }
         let share = usize::from(SLOTS).div_ceil(counts.len());
-        if counts.iter().all(|it| 4 * it.1 >= 3 * share) {
+        let gets = |has: usize| match to_empty {
+            true => has == 0,
+            false => has < share,
+        };
+        if !to_empty && counts.iter().all(|it| 4 * it.1 >= 3 * share) {
             return None;
         }
         // The surplus of the first goes to the first who lack something, and so on.
-        let mut lacking = counts.iter().filter(|it| it.1 < share);
+        let mut lacking = counts.iter().filter(|it| gets(it.1));
         let (mut to, mut lacks) = lacking.next().map(|it| (it.0, share - it.1))?;
         for &(node, has) in &counts {
             let mut surplus = has.saturating_sub(share);
@@ -163,7 +171,7 @@ mod tests {
                 map.owners.sort();
                 let mut moves = 0;
                 while let Some((from, (slots, to))) =
-                    (1..=nodes).find_map(|from| Some((from, map.next_gift(node(from))?)))
+                    (1..=nodes).find_map(|from| Some((from, map.next_gift(node(from), false)?)))
                 {
                     for slot in slots {
                         assert_eq!(map.owners[usize::from(slot)], Some(node(from)));
@@ -182,11 +190,25 @@ mod tests {
     }
 
     #[test]
+    fn a_node_without_slots_alone_gets_some() {
+        // The first has few, as it may be asked for much of them.
+        let mut map = map(3, |slot| Some(u64::from(slot >= 100) + 1));
+        assert_eq!(map.next_gift(node(1), true), None);
+        let (slots, to) = map.next_gift(node(2), true).unwrap();
+        assert_eq!((*slots.end(), to), (SLOTS - 1, node(3)));
+        for slot in slots {
+            map.owners[usize::from(slot)] = Some(to);
+        }
+        assert!((1..=3).all(|it| map.next_gift(node(it), true).is_none()));
+        assert!((1..=3).any(|it| map.next_gift(node(it), false).is_some()));
+    }
+
+    #[test]
     fn nothing_moves_where_all_have_about_as_many() {
         let map = map(3, |slot| Some(u64::from(slot / 6_000) + 1));
-        assert!((1..=3).all(|it| map.next_gift(node(it)).is_none()));
+        assert!((1..=3).all(|it| map.next_gift(node(it), false).is_none()));
         let mut silent = map.clone();
         silent.nodes.push((node(4), None));
-        assert!((1..=3).all(|it| silent.next_gift(node(it)).is_none()));
+        assert!((1..=3).all(|it| silent.next_gift(node(it), false).is_none()));
     }
 }

@@ -26,8 +26,8 @@ mod tasks;
 use std::net::SocketAddr;
 use std::time::Duration;
 
-use timberline_remote::Etcd;
 use timberline_remote::fabric::{FabricKind, Key};
+use timberline_remote::{Balancing, Etcd};
 
 pub(crate) use bus::Bus;
 pub(crate) use bus::run as run_bus;
@@ -37,7 +37,7 @@ pub(crate) use map::Map;
 pub(crate) use node::{Held, Node, name_of};
 pub use reload::{Reloaded, reload};
 pub(crate) use slot::{SLOTS, places_of, slot_of};
-pub(crate) use tasks::{balance, expire, moved};
+pub(crate) use tasks::{balance, expire, follow_load, moved};
 
 /// Waits for the first of two futures.
 pub(crate) async fn either(a: impl Future<Output = ()>, b: impl Future<Output = ()>) {
@@ -49,6 +49,29 @@ pub(crate) async fn either(a: impl Future<Output = ()>, b: impl Future<Output = 
         }
     })
     .await;
+}
+
+/// Which slots move by themselves.
+#[derive(Clone, Copy, PartialEq, Debug)]
+pub enum Balance {
+    /// None, but those of a node that leaves or dies.
+    Off,
+    /// So many that all nodes have about as many.
+    Slots,
+    /// So many that all nodes have about as much to do. A node that has none gets its share first.
+    /// Slots are moved as a whole, whatever [`Balancing::aligned_bits`] says.
+    Load(Balancing),
+}
+
+impl Balance {
+    /// As INFO calls it.
+    pub(crate) fn name(self) -> &'static str {
+        match self {
+            Balance::Off => "off",
+            Balance::Slots => "slots",
+            Balance::Load(_) => "load",
+        }
+    }
 }
 
 /// How a server is a node of a cluster.
@@ -70,8 +93,8 @@ pub struct ClusterOptions {
     pub lease: Duration,
     /// The longest that an operation on a memory server takes.
     pub deadline: Duration,
-    /// Whether slots move by themselves so that all nodes have about as many.
-    pub balances: bool,
+    /// Which slots move by themselves. All nodes of a cluster should have the same.
+    pub balance: Balance,
     /// Whether the store is a log of what this node changes. Without one, what a memory server
     /// loses is lost.
     pub logs: bool,
@@ -91,7 +114,7 @@ impl ClusterOptions {
             announce: None,
             lease: Duration::from_secs(3),
             deadline: Duration::from_secs(1),
-            balances: true,
+            balance: Balance::Slots,
             logs: true,
             cache_bytes: 64 << 20,
         }

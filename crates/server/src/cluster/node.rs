@@ -11,13 +11,13 @@ use std::time::{Duration, Instant};
 use timberline_remote::fabric::{Fabric, TransportOptions};
 use timberline_remote::pool::Origin;
 use timberline_remote::records::Records;
-use timberline_remote::{ComputeId, Error, Layout, Member, Result, load_if_empty};
+use timberline_remote::{Balancing, ComputeId, Error, Layout, Member, Result, load_if_empty};
 use tokio::sync::RwLockReadGuard;
 
 use super::keys::COUNT_BITS;
 use super::map::Map;
-use super::slot::{Places, SLOTS, places_of};
-use super::{ClusterOptions, either, news};
+use super::slot::{HASH_BITS, Places, SLOTS, places_of, slot_at};
+use super::{Balance, ClusterOptions, either, news};
 use crate::shared::Stop;
 
 /// How long a command waits for a slot that nobody has.
@@ -98,8 +98,8 @@ pub struct Node {
     records: Records,
     origin: Origin,
     places: Places,
-    /// Whether slots move by themselves so that all nodes have as many.
-    pub balances: bool,
+    /// Which slots move by themselves.
+    pub balance: Balance,
     map: RwLock<Arc<Map>>,
     /// Held by commands, and by whoever gives the slot away.
     slots: Box<[tokio::sync::RwLock<()>]>,
@@ -142,6 +142,13 @@ impl Node {
         let tree = timberline_remote::Options {
             cache_bytes: options.cache_bytes,
             etcd: options.etcd.clone(),
+            balancing: match options.balance {
+                Balance::Load(balancing) => Some(Balancing {
+                    aligned_bits: HASH_BITS,
+                    ..balancing
+                }),
+                Balance::Off | Balance::Slots => None,
+            },
             seed: fastrand::u64(..),
             ..Default::default()
         };
@@ -161,7 +168,7 @@ impl Node {
         let node = Arc::new(Node {
             places: Places::new(origin.data),
             origin,
-            balances: options.balances,
+            balance: options.balance,
             map: RwLock::new(Arc::new(map)),
             slots: (0..SLOTS).map(|_| tokio::sync::RwLock::default()).collect(),
             refreshing: tokio::sync::Mutex::new(Ok(())),
@@ -192,7 +199,7 @@ impl Node {
             return self.stop.stop();
         };
         let kept = async {
-            self.member().keep(tokio::time::sleep).await;
+            self.member().keep_place(tokio::time::sleep).await;
             self.is_dead.store(true, SeqCst);
         };
         let look = async {
@@ -297,6 +304,29 @@ impl Node {
         // Whoever waits learns from this who has them now.
         let looked = self.refresh(false).await;
         given.and(looked)
+    }
+
+    /// Ends a period of [`Balance::Load`]: gives slots away if this node is asked for most and that
+    /// would help. Returns which it gave, or tried to, and to whom; and what came of it, with the
+    /// errors of [`Member::balance`].
+    pub async fn follow_load(&self) -> (Option<(RangeInclusive<u16>, ComputeId)>, Result<()>) {
+        let tried = Mutex::new(None);
+        let hand_over = async |places: RangeInclusive<u64>, to| {
+            let slots = slot_at(*places.start())..=slot_at(*places.end());
+            debug_assert_eq!(places, places_of(&slots));
+            *tried.lock().unwrap_or_else(PoisonError::into_inner) = Some((slots.clone(), to));
+            self.hand_over(&slots, to).await
+        };
+        let balanced = self.member().balance_by(hand_over).await;
+        (
+            tried.into_inner().unwrap_or_else(PoisonError::into_inner),
+            balanced,
+        )
+    }
+
+    /// How often this node gave slots away because of the load.
+    pub fn moves(&self) -> u64 {
+        self.member().moves()
     }
 
     /// Gives all slots to the other nodes, and leaves.

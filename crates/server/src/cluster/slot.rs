@@ -8,7 +8,7 @@ use siphasher::sip::SipHasher13;
 /// How many slots there are.
 pub const SLOTS: u16 = 16_384;
 /// Bits of a place that are a hash of the key, below those of its slot.
-const HASH_BITS: u32 = u64::BITS - SLOTS.trailing_zeros();
+pub const HASH_BITS: u32 = u64::BITS - SLOTS.trailing_zeros();
 
 /// The slot of a key: CRC-16 (XMODEM) of it, or of what is between its first `{` and the next `}`
 /// if that is not empty.

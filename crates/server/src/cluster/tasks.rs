@@ -3,8 +3,10 @@
 use std::sync::Arc;
 use std::time::Duration;
 
+use tracing::info;
+
 use super::slot::{slot_at, slot_of};
-use super::{Node, record_of};
+use super::{Balance, Node, name_of, record_of};
 use crate::keyspace::Entry;
 use crate::shared::{Shared, millis_since_1970};
 
@@ -59,18 +61,50 @@ async fn remove(shared: &Shared, node: &Node, slot: u16, key: &[u8]) {
 
 /// Gives slots away so that all nodes have about as many, for ever.
 pub async fn balance(shared: Arc<Shared>) {
-    let Some(node) = shared.keyspace.node().filter(|it| it.balances) else {
+    let Some(node) = shared.keyspace.node() else {
         return;
+    };
+    let next_gift = || match node.balance {
+        Balance::Off => None,
+        Balance::Slots => node.map().next_gift(node.id(), false),
+        Balance::Load(_) => node.map().next_gift(node.id(), true),
     };
     loop {
         tokio::time::sleep(BALANCE).await;
-        if node.map().next_gift(node.id()).is_none() || node.refresh(true).await.is_err() {
+        if next_gift().is_none() || node.refresh(true).await.is_err() {
             continue;
         }
-        if let Some((slots, to)) = node.map().next_gift(node.id()) {
+        if let Some((slots, to)) = next_gift() {
             // The other one may have gone: then there is another map to look at.
             let _ = node.hand_over(&slots, to).await;
             moved(&shared, node);
+        }
+    }
+}
+
+/// Gives slots away so that all nodes have about as much to do, for ever.
+pub async fn follow_load(shared: Arc<Shared>) {
+    let Some(node) = shared.keyspace.node() else {
+        return;
+    };
+    let Balance::Load(balancing) = node.balance else {
+        return;
+    };
+    loop {
+        tokio::time::sleep(balancing.period).await;
+        let (given, balanced) = node.follow_load().await;
+        let Some((slots, to)) = given else {
+            continue;
+        };
+        moved(&shared, node);
+        // If it failed, the slots are where the table says.
+        if balanced.is_ok() {
+            let slots = format!("{}-{}", slots.start(), slots.end());
+            info!(
+                slots,
+                to = name_of(to),
+                "slots were given away because of the load"
+            );
         }
     }
 }

@@ -233,6 +233,8 @@ fn info(node: &Node) -> String {
         ("cluster_size", size.count().to_string()),
         ("cluster_current_epoch", map.version.to_string()),
         ("cluster_my_epoch", map.version.to_string()),
+        ("cluster_balance", node.balance.name().into()),
+        ("cluster_balance_moves", node.moves().to_string()),
     ] {
         // Writing to memory does not fail.
         let _ = write!(text, "{name}:{value}\r\n");

@@ -11,7 +11,7 @@ use std::time::Duration;
 
 use timberline_remote::fabric::tcp::TcpServer;
 use timberline_remote::pool::MemoryServer;
-use timberline_server::ClusterOptions;
+use timberline_server::{Balance, ClusterOptions};
 
 use crate::client::{Client, Folder, Running};
 
@@ -37,7 +37,7 @@ pub fn cluster(servers: &[SocketAddr]) -> ClusterOptions {
     let mut options = ClusterOptions::new(servers.to_vec());
     options.lease = Duration::from_secs(120);
     options.deadline = Duration::from_secs(30);
-    options.balances = false;
+    options.balance = Balance::Off;
     options.cache_bytes = 1 << 20;
     options
 }
@@ -145,4 +145,14 @@ impl Routed {
 pub fn text(reply: &str) -> &str {
     let (_, rest) = reply.split_once("\r\n").unwrap();
     rest.trim_end_matches("\r\n")
+}
+
+/// How many slots a line of `CLUSTER NODES` names.
+pub fn slots_of(line: &str) -> usize {
+    let ranges = line.split(' ').skip(8);
+    let count = |range: &str| match range.split_once('-') {
+        Some((first, last)) => 1 + last.parse::<usize>().unwrap() - first.parse::<usize>().unwrap(),
+        None => 1,
+    };
+    ranges.map(count).sum()
 }
