@@ -164,12 +164,7 @@ fn main() -> ExitCode {
         eprintln!("the map is not B+tree, ART or Masstree");
         return ExitCode::from(2);
     };
-    let named = |name| Kind::ALL.into_iter().find(|kind| kind.name() == name);
-    let kinds = match given.get(4) {
-        Some(names) => names.split(',').map(named).collect(),
-        None => Some(Kind::OF_LEAVES.to_vec()),
-    };
-    let Some(kinds) = kinds else {
+    let Some(kinds) = tiers::kinds(given.get(4).map(String::as_str)) else {
         let names = Kind::ALL.map(Kind::name).join(", ");
         eprintln!("a placement is not one of {names}");
         return ExitCode::from(2);

@@ -1,6 +1,6 @@
 //! Three emulated tiers (DRAM, CXL, remote), Zipf and a hot set that moves: `three_tiers <records>
-//! <requests> [<map>]`. Prints a Markdown table of missing lines by tier and of what the emulator
-//! charged in the second half of the requests.
+//! <requests> [<map> [<placements>]]`. Prints a Markdown table of missing lines by tier and of what
+//! the emulator charged in the second half of the requests.
 //!
 //! One thread, whose time is a microsecond a request; the worker runs between requests. So no
 //! duration matters. Counts repeat to the digit, but for `timberline-leaves` on ART.
@@ -15,12 +15,12 @@ use tiers::{Kind, Requests, SEED, Setting, Size};
 
 /// The second tier is CXL memory with 20 % of the tree's bytes, the third remote memory of a
 /// microsecond.
-fn setting() -> Setting {
+fn setting(kinds: Vec<Kind>) -> Setting {
     Setting {
         profile: "cxl+us1",
         percents: &[10, 20],
         works_while_loading: false,
-        kinds: Kind::OF_LEAVES.to_vec(),
+        kinds,
         charges: true,
     }
 }
@@ -62,13 +62,17 @@ fn main() -> ExitCode {
     let given: Vec<String> = std::env::args().skip(1).collect();
     let number = |at: usize| given.get(at)?.parse().ok().filter(|&it: &u64| it >= 1000);
     let maps = tiers::maps(given.get(2).map(String::as_str));
-    let (Some(records), Some(count), Some(maps)) = (number(0), number(1), maps) else {
+    let kinds = tiers::kinds(given.get(3).map(String::as_str));
+    let (Some(records), Some(count), Some(maps), Some(kinds)) = (number(0), number(1), maps, kinds)
+    else {
+        let names = Kind::ALL.map(Kind::name).join(", ");
         eprintln!(
-            "usage: three_tiers <records> <requests> [<map>], records and requests at least 1000, \
-             the map B+tree, ART or Masstree"
+            "usage: three_tiers <records> <requests> [<map> [<placements>]], records and requests \
+             at least 1000, the map B+tree, ART or Masstree, placements of {names}"
         );
         return ExitCode::from(2);
     };
+    let setting = setting(kinds);
     tiers::print_head();
     for map in maps {
         for (name, moves) in [("stays", false), ("moves", true)] {
@@ -81,7 +85,7 @@ fn main() -> ExitCode {
                 zipf: Zipf::new(records, THETA),
                 moves_every: moves.then_some(count / MOVES),
             };
-            tiers::compare(map, name, &setting(), &requests);
+            tiers::compare(map, name, &setting, &requests);
         }
     }
     ExitCode::SUCCESS

@@ -301,6 +301,16 @@ pub fn maps(only: Option<&str>) -> Option<Vec<Map>> {
     (!maps.is_empty()).then_some(maps)
 }
 
+/// The placements of these names, parted by commas, or those of leaves; `None` if a name is not one
+/// of theirs.
+pub fn kinds(names: Option<&str>) -> Option<Vec<Kind>> {
+    let named = |name| Kind::ALL.into_iter().find(|kind| kind.name() == name);
+    match names {
+        Some(names) => names.split(',').map(named).collect(),
+        None => Some(Kind::OF_LEAVES.to_vec()),
+    }
+}
+
 /// The head of the table that [`compare`] adds rows to.
 pub fn print_head() {
     println!(
