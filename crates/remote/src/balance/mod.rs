@@ -37,8 +37,8 @@ pub struct Balancing {
 }
 
 impl Default for Balancing {
-    /// Five seconds, 1.3 times the mean, a gain of a tenth of it, one request in 32, and cuts at any
-    /// key.
+    /// Five seconds, 1.3 times the mean, a gain of a tenth of it, one request in 32, and cuts at
+    /// any key.
     fn default() -> Balancing {
         Balancing {
             period: Duration::from_secs(5),

@@ -75,8 +75,8 @@ fn clusters_change_and_keep_what_they_acknowledged() {
     println!("{moves} moves because of the load, {merges} merges, {inner} of inner nodes");
 }
 
-/// Many ask for the same keys at the same time, of whichever member has them: what they are told has
-/// an order that explains it, whatever happens to members and keys meanwhile.
+/// Many ask for the same keys at the same time, of whichever member has them: what they are told
+/// has an order that explains it, whatever happens to members and keys meanwhile.
 ///
 /// With write-through, members die, are stopped for longer than their leases and go on, and answers
 /// are lost; without it, keys go to and fro, and what only caches have goes along.

@@ -127,8 +127,8 @@ impl InEtcd {
         })
     }
 
-    /// The table, of which no write of this member will be done any more. One task of a member reads
-    /// or writes it at a time.
+    /// The table, of which no write of this member will be done any more. One task of a member
+    /// reads or writes it at a time.
     pub async fn partitions(&self) -> Result<Partitions> {
         while self.is_unsure.load(SeqCst) {
             let seen = self.read().await?;
