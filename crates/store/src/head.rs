@@ -28,6 +28,8 @@ const ENOUGH: u64 = 1 << 20;
 pub(crate) struct Head {
     pub heat: Heat,
     pub segment: Arc<Segment>,
+    /// Whether the segment was one of the reserve when it was taken.
+    pub is_of_reserve: bool,
     /// The segment's bytes from `start` on.
     tail: Vec<u8>,
     /// A multiple of [`BLOCK`].
@@ -52,6 +54,7 @@ impl Head {
         Head {
             heat,
             segment,
+            is_of_reserve: false,
             tail: Vec::new(),
             start: START,
             sequence: 0,

@@ -296,7 +296,7 @@ impl Log {
     }
 
     /// Whether this many bytes can be appended to a head at once. Begins a new segment for them if
-    /// need be, which may be one of the reserve.
+    /// need be. With `reserve`, that may be one of the reserve; without, they go into none of it.
     fn make_space(
         &self,
         state: &mut State,
@@ -305,24 +305,34 @@ impl Log {
         reserve: bool,
     ) -> Result<bool, Error> {
         state.check()?;
-        if !state.head(heat).has_space(bytes, &self.options) {
-            let kept = if reserve { 0 } else { RESERVE };
-            if state.spares.len() <= kept {
-                // As long as cleaning may find space, waiting helps.
-                if state.cleaning_wanted || state.is_cleaning {
-                    return Ok(false);
-                }
-                // The next one that asks has another attempt made to find space.
-                let refused = state.no_segments.take();
-                if refused.is_some() {
-                    state.changed();
-                }
-                return refused.map_or(Ok(false), Err);
+        let spares = state.spares.len();
+        let head = state.head(heat);
+        let begins = !head.has_space(bytes, &self.options);
+        // Otherwise puts would fill what a delete began, and nothing were left for the next one, or
+        // for cleaning, which would wait for the space that it alone can make.
+        let is_kept = match begins {
+            true => spares <= if reserve { 0 } else { RESERVE },
+            false => !reserve && head.is_of_reserve && spares < RESERVE,
+        };
+        if is_kept {
+            // As long as cleaning may find space, waiting helps.
+            if state.cleaning_wanted || state.is_cleaning {
+                return Ok(false);
             }
+            // The next one that asks has another attempt made to find space.
+            let refused = state.no_segments.take();
+            if refused.is_some() {
+                state.changed();
+            }
+            return refused.map_or(Ok(false), Err);
+        }
+        if begins {
             let segment = state.spares.remove(0);
             let mut segments = self.segments.write().unwrap_or_else(|it| it.into_inner());
             segments.insert(segment.id(), Arc::clone(&segment));
-            let full = std::mem::replace(state.head(heat), Head::new(heat, segment));
+            let mut head = Head::new(heat, segment);
+            head.is_of_reserve = spares <= RESERVE;
+            let full = std::mem::replace(state.head(heat), head);
             state.full.push(full);
             state.changed();
         }

@@ -93,6 +93,38 @@ fn a_full_store_reads_deletes_and_takes_writes_again() {
     }
 }
 
+/// A delete may begin a segment of the reserve. Puts used to fill it, and the next one, until
+/// nothing was left for deletes and for cleaning.
+#[test]
+fn puts_take_nothing_of_what_is_kept_for_deletes() {
+    let (_, disk, mut driver) = simulated(8);
+    let options = Options {
+        capacity: 10 * SEGMENT,
+        ..options()
+    };
+    driver.block_on(with_store(&disk, options, async |store| {
+        let mut put = 0u32;
+        let mut put_all = async || loop {
+            match store.put(&put.to_le_bytes(), &[7; 900]).await {
+                Ok(()) => put += 1,
+                Err(Error::Full) => break put,
+                Err(error) => panic!("{error}"),
+            }
+        };
+        let mut gone = 0u32;
+        let there = put_all().await;
+        for _ in 0..100 {
+            let deleted = store.delete(&gone.to_le_bytes()).await;
+            assert!(deleted.expect("deletes go on"), "{gone}");
+            gone += 1;
+            let all = put_all().await;
+            // A segment for records that are moved had space.
+            let most = there + gone + (SEGMENT / 900) as u32;
+            assert!(all <= most, "{all} of {most} after {gone} deletes");
+        }
+    }));
+}
+
 #[test]
 fn little_that_is_overwritten_needs_no_moves() {
     let (_, disk, mut driver) = simulated(7);
