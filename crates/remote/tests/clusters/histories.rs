@@ -7,6 +7,7 @@ use std::sync::Arc;
 use timberline_remote::fabric::Simulation;
 use timberline_remote::{Error, Member};
 
+use crate::asked;
 use crate::linear::{Answer, Event, Op, is_contended, judge};
 use crate::requests::Known;
 use crate::world::{KEYS, STRIDE};
@@ -118,19 +119,9 @@ pub async fn work(
         }
         history.values.set(history.values.get() + 1);
         let value = history.values.get();
-        let op = match draws.u8(0..8) {
-            0..3 => Op::Get,
-            3 | 4 => Op::Insert(value),
-            5 | 6 => Op::Update(value),
-            _ => Op::Remove,
-        };
+        let op = asked::draw(&mut draws, value);
         let at = history.begin(key, op, began_ns);
-        let result = match op {
-            Op::Get => tree.get(key).await,
-            Op::Insert(value) => tree.insert(key, value).await,
-            Op::Update(value) => tree.update(key, value).await,
-            _ => tree.remove(key).await,
-        };
+        let result = asked::ask(tree, key, op).await;
         match known.may_fail(result, began_ns, simulation.now_ns()) {
             Ok(was) => history.end(at, was, simulation.now_ns()),
             Err(Error::NotOwned(refused)) => {

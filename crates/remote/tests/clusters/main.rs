@@ -1,5 +1,7 @@
 //! Simulated clusters: members come, go, stop and die, and keys change hands.
 
+#[path = "../asked/mod.rs"]
+mod asked;
 mod histories;
 #[path = "../linear/mod.rs"]
 mod linear;
@@ -36,6 +38,15 @@ fn network() -> Network {
     }
 }
 
+/// The same, where some requests and answers are lost.
+fn lossy() -> Network {
+    Network {
+        lost: 0.001,
+        unanswered: 0.001,
+        ..network()
+    }
+}
+
 /// Members come, go, stop for a while, and die, keys change hands, answers are lost, and clocks
 /// run at different rates: what was acknowledged is read back, and nothing stale is.
 ///
@@ -49,11 +60,7 @@ fn clusters_change_and_keep_what_they_acknowledged() {
         let simulation = Simulation::new(seed, network(), 3, 16 << 20).unwrap();
         let mut world = World::new(&simulation, seed, None);
         if seed % 3 == 1 {
-            simulation.set_network(Network {
-                lost: 0.001,
-                unanswered: 0.001,
-                ..network()
-            });
+            simulation.set_network(lossy());
         }
         world.join();
         world.join();
@@ -90,11 +97,7 @@ fn what_is_asked_for_of_partitions_is_linearizable() {
         let history = Rc::new(History::default());
         let mut world = World::new(&simulation, seed, Some(Rc::clone(&history)));
         if seed % 6 == 4 {
-            simulation.set_network(Network {
-                lost: 0.001,
-                unanswered: 0.001,
-                ..network()
-            });
+            simulation.set_network(lossy());
         }
         world.join();
         world.join();

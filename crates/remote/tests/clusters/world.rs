@@ -369,6 +369,19 @@ impl World<'_> {
         panic!("seed {}: some keys are nobody's", self.seed);
     }
 
+    /// What a task returns, while the others go on.
+    fn wait_for<T: 'static>(&mut self, task: impl Future<Output = T> + 'static) -> T {
+        let returned = Rc::new(RefCell::new(None));
+        let result = Rc::clone(&returned);
+        self.tasks.add(async move {
+            *result.borrow_mut() = Some(task.await);
+        });
+        while returned.borrow().is_none() {
+            self.pass(10_000);
+        }
+        returned.take().expect("it is there")
+    }
+
     /// Reads the keys of the history once more, by whoever has them now.
     pub fn read_all(&mut self) {
         let history = self.history.clone().expect("the world has a history");
@@ -382,15 +395,8 @@ impl World<'_> {
                 owned.iter().any(|keys| keys.contains(&key))
             });
             let owner = owner.unwrap_or_else(|| panic!("seed {}: nobody has {key}", self.seed));
-            let found = Rc::new(RefCell::new(None));
-            let result = Rc::clone(&found);
-            self.tasks.add(async move {
-                *result.borrow_mut() = Some(owner.tree().get(key).await);
-            });
-            while found.borrow().is_none() {
-                self.pass(10_000);
-            }
-            let found = found.borrow_mut().take().expect("it is there").unwrap();
+            let found = self.wait_for(async move { owner.tree().get(key).await });
+            let found = found.unwrap();
             history.end(at, found, self.simulation.now_ns());
         }
     }
@@ -400,15 +406,7 @@ impl World<'_> {
         let mut found = BTreeMap::new();
         for number in self.able(State::Works) {
             let member = Arc::clone(&self.servers[number].member);
-            let records = Rc::new(RefCell::new(None));
-            let result = Rc::clone(&records);
-            self.tasks.add(async move {
-                *result.borrow_mut() = Some(all(&member).await);
-            });
-            while records.borrow().is_none() {
-                self.pass(10_000);
-            }
-            let records = records.borrow_mut().take().expect("it is there").unwrap();
+            let records = self.wait_for(async move { all(&member).await }).unwrap();
             for (keys, records) in records {
                 let has = (0..KEYS).filter(|index| keys.contains(&(index * STRIDE)));
                 let mut records: BTreeMap<u64, u64> = records.into_iter().collect();

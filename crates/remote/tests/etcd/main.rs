@@ -55,6 +55,20 @@ fn join(pool: &InProcess, options: Options, lease: Duration) -> Result<Member> {
     wait_for(Member::join(Arc::new(pool.client()), options, lease))
 }
 
+/// A member with a short lease, which has the lower half of the keys, and one with a long lease,
+/// which has the others. The first one has inserted a key with the value 1.
+fn short_and_long(pool: &InProcess, server: &Server, key: u64) -> (Member, Member) {
+    let short = join(pool, kept_by(server.etcd()), SHORT).unwrap();
+    let long = join(pool, kept_by(server.etcd()), LONG).unwrap();
+    wait_for(short.claim(&(0..=HALF - 1))).unwrap();
+    wait_for(long.claim(&(0..=u64::MAX))).unwrap();
+    at_last(|| {
+        let renewed = wait_for(short.renew()).is_ok();
+        (renewed && wait_for(short.tree().insert(key, 1)).is_ok()).then_some(())
+    });
+    (short, long)
+}
+
 /// Fills keys of both halves. Returns them.
 fn fill(members: &[&Member]) -> Vec<u64> {
     let keys: Vec<u64> = (0..400)
@@ -128,15 +142,8 @@ fn a_lease_that_ends_is_lost() {
         return;
     };
     let pool = pool();
-    let silent = join(&pool, kept_by(server.etcd()), SHORT).unwrap();
-    let other = join(&pool, kept_by(server.etcd()), LONG).unwrap();
-    wait_for(silent.claim(&(0..=HALF - 1))).unwrap();
-    wait_for(other.claim(&(0..=u64::MAX))).unwrap();
     let key = 7;
-    at_last(|| {
-        let renewed = wait_for(silent.renew()).is_ok();
-        (renewed && wait_for(silent.tree().insert(key, 1)).is_ok()).then_some(())
-    });
+    let (silent, other) = short_and_long(&pool, &server, key);
     at_last(|| {
         wait_for(other.watch()).unwrap();
         wait_for(other.tend()).unwrap();
@@ -157,15 +164,8 @@ fn etcd_may_stop_and_die() {
         return;
     };
     let pool = pool();
-    let short = join(&pool, kept_by(server.etcd()), SHORT).unwrap();
-    let long = join(&pool, kept_by(server.etcd()), LONG).unwrap();
-    wait_for(short.claim(&(0..=HALF - 1))).unwrap();
-    wait_for(long.claim(&(0..=u64::MAX))).unwrap();
     let key = 7;
-    at_last(|| {
-        let renewed = wait_for(short.renew()).is_ok();
-        (renewed && wait_for(short.tree().insert(key, 1)).is_ok()).then_some(())
-    });
+    let (short, long) = short_and_long(&pool, &server, key);
     server.signal("-STOP");
     let refused = at_last(|| wait_for(short.tree().get(key)).err());
     assert_eq!(refused, Error::LeaseExpired);

@@ -1,6 +1,8 @@
 //! The tree and what lies on it, in a process, over TCP, and simulated. One program, so that the
 //! tree's futures are compiled once for all of them.
 
+#[path = "../asked/mod.rs"]
+mod asked;
 mod balancing;
 mod dying;
 mod in_process;

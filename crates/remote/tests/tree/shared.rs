@@ -6,6 +6,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, Ordering::Relaxed};
 use std::thread;
 
+use crate::asked;
 use crate::linear::{Answer, Event, Op, is_linearizable, judge};
 use crate::meddling::Meddling;
 use timberline_remote::fabric::{
@@ -89,12 +90,7 @@ impl World<'_> {
             let key = draws.u64(0..HOT) * STRIDE;
             self.values.set(self.values.get() + 1);
             let value = self.values.get();
-            let op = match draws.u8(0..8) {
-                0..3 => Op::Get,
-                3 | 4 => Op::Insert(value),
-                5 | 6 => Op::Update(value),
-                _ => Op::Remove,
-            };
+            let op = asked::draw(&mut draws, value);
             let index = {
                 let mut events = self.events.borrow_mut();
                 events.push(Event {
@@ -106,12 +102,7 @@ impl World<'_> {
                 });
                 events.len() - 1
             };
-            let result = match op {
-                Op::Get => tree.get(key).await,
-                Op::Insert(value) => tree.insert(key, value).await,
-                Op::Update(value) => tree.update(key, value).await,
-                _ => tree.remove(key).await,
-            };
+            let result = asked::ask(tree, key, op).await;
             if let Ok(was) = result {
                 let event = &mut self.events.borrow_mut()[index];
                 event.answer = Some(Answer::Was(was));
