@@ -13,7 +13,7 @@ use super::merge::is_worth_a_look;
 use super::offload::Located;
 use super::together::together;
 use super::walk::{Found, Missing};
-use crate::cache::{Flight, InTheWay};
+use crate::cache::{Flight, Frame, InTheWay};
 use crate::error::{Error, Result};
 use crate::image::{LOCK_BYTES, Lines, written, written_lines};
 
@@ -95,7 +95,7 @@ struct GetCached<'a> {
 /// What a cached leaf has of a key.
 struct Cached {
     value: Option<u64>,
-    /// The pool may not have that yet, though every change is to be there.
+    /// See [`RemoteTree::is_ahead`].
     is_ahead: bool,
 }
 
@@ -106,10 +106,9 @@ impl Work for GetCached<'_> {
     fn run(self, lanes: impl Lanes) -> Self::Output {
         Ok(match self.tree.walk_by(lanes, self.key, 0)? {
             Found::Here(leaf) => {
-                let is_through = self.tree.options.write_through;
                 let cached = leaf.view.get(|body| Cached {
                     value: value_by(lanes, body, self.key),
-                    is_ahead: is_through && leaf.frame.is_dirty(),
+                    is_ahead: self.tree.is_ahead(leaf.frame),
                 })?;
                 Attempt::Done(cached)
             }
@@ -142,8 +141,6 @@ impl RemoteTree {
             let missing = match self.get_cached(key) {
                 Ok(Attempt::Done(Cached { value, is_ahead })) => {
                     self.check_lease()?;
-                    // A change under way is not acknowledged, and could be lost with this server.
-                    // Whoever is told of it must find it again.
                     if is_ahead {
                         self.write_leaf(key).await?;
                     }
@@ -354,8 +351,16 @@ impl RemoteTree {
         Ok(Some(before))
     }
 
+    /// Whether a cached leaf has a change that the pool may not have yet, though every change is to
+    /// be there when its operation ends. The change is not acknowledged, and could be lost with this
+    /// server: whoever is told of it must find it again, so the leaf is written first.
+    #[inline(always)]
+    pub(super) fn is_ahead(&self, leaf: &Frame) -> bool {
+        self.options.write_through && leaf.is_dirty()
+    }
+
     /// Writes the leaf of a key to the pool, if it is in the cache and was changed.
-    async fn write_leaf(&self, key: u64) -> Result<()> {
+    pub(super) async fn write_leaf(&self, key: u64) -> Result<()> {
         loop {
             match self.walk(key, 0) {
                 Ok(Found::Here(leaf)) => return self.write_back(leaf.id).await,

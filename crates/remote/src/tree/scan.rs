@@ -91,7 +91,12 @@ impl RemoteTree {
                 .await?
             {
                 Leaf::Cached(leaf) => {
-                    if let Ok(records) = leaf.view.get(|body| LeafRecords::of(body, keys)) {
+                    let read =
+                        |body: &PageBody| (LeafRecords::of(body, keys), self.is_ahead(leaf.frame));
+                    if let Ok((records, is_ahead)) = leaf.view.get(read) {
+                        if is_ahead {
+                            self.write_leaf(key).await?;
+                        }
                         return Ok(records);
                     }
                 }

@@ -229,7 +229,13 @@ fn a_network_that_is_silent_costs_no_member_its_place() {
 /// What is only in a cache can be lost with its server: with write-through nobody is told of it.
 /// Found by the history of a cluster in which a member died between the two.
 #[test]
-fn a_lookup_shows_no_change_that_could_be_lost() {
+fn nothing_shows_a_change_that_could_be_lost() {
+    for by_scan in [false, true] {
+        shows_no_change_that_could_be_lost(by_scan);
+    }
+}
+
+fn shows_no_change_that_could_be_lost(by_scan: bool) {
     let network = Network::default();
     let simulation = Simulation::new(1, network, 1, 16 << 20).unwrap();
     let options = |seed| Options {
@@ -252,8 +258,14 @@ fn a_lookup_shows_no_change_that_could_be_lost() {
         assert_eq!(tree.get(7).await, Ok(Some(1)), "it is in the cache");
         assert_eq!(tree.insert(7, 2).await, Err(Error::TimedOut(0)));
         assert_eq!(tree.get(7).await, Err(Error::TimedOut(0)));
+        let mut scan = tree.scan(7..=7).unwrap();
+        assert_eq!(scan.next().await, Err(Error::TimedOut(0)));
         simulation.set_network(network);
-        assert_eq!(tree.get(7).await, Ok(Some(2)));
+        if by_scan {
+            assert_eq!(scan.next().await, Ok(Some((7, 2))));
+        } else {
+            assert_eq!(tree.get(7).await, Ok(Some(2)));
+        }
         // Then it is in the pool, too.
         let opened = RemoteTree::open(simulation.client(), options(2));
         assert_eq!(opened.await.unwrap().get(7).await, Ok(Some(2)));
