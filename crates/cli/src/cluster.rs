@@ -36,9 +36,10 @@ pub struct Node {
     /// File with the key that the memory servers have
     #[arg(long, requires = "cluster", value_name = "FILE")]
     key_file: Option<PathBuf>,
-    /// Where an etcd serves clients, such as http://127.0.0.1:2379: it has the owners of slots and the
-    /// nodes' leases, not memory server 0. All nodes are given the same, or none is
-    #[arg(long, requires = "cluster", value_parser = Etcd::new, value_name = "URL")]
+    /// Where an etcd serves clients, such as http://127.0.0.1:2379, with commas between several
+    /// servers: it has the owners of slots and the nodes' leases, not memory server 0. All nodes
+    /// are given the same, or none is
+    #[arg(long, requires = "cluster", value_parser = Etcd::new, value_name = "URLS")]
     etcd: Option<Etcd>,
     /// Where clients and other nodes reach this one, if not where it listens first
     #[arg(long, requires = "cluster", value_name = "ADDRESS:PORT")]

@@ -33,7 +33,7 @@ pub struct Args {
     #[arg(long, value_name = "FILE")]
     key_file: Option<PathBuf>,
     /// The etcd that the nodes will be given (--etcd), if they will be given one
-    #[arg(long, value_parser = Etcd::new, value_name = "URL")]
+    #[arg(long, value_parser = Etcd::new, value_name = "URLS")]
     etcd: Option<Etcd>,
 }
 

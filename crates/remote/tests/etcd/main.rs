@@ -199,6 +199,53 @@ fn etcd_may_stop_and_die() {
     assert_eq!(long.owner(HALF), Some(long.compute()));
 }
 
+/// An etcd of three servers, of which one dies and later another one stops: members notice nothing
+/// but changes that they have to make again.
+#[test]
+fn a_server_of_etcd_may_die() {
+    let Some(mut servers) = Server::start_several::<3>("three") else {
+        return;
+    };
+    let urls = servers
+        .each_ref()
+        .map(|it| format!("http://{}", it.address()));
+    let etcd = || Etcd::new(&urls.join(",")).unwrap();
+    let pool = pool();
+    let join = || at_last(|| join(&pool, kept_by(etcd()), LONG).ok());
+    let [one, other] = [join(), join()];
+    at_last(|| wait_for(one.claim(&(0..=HALF - 1))).ok());
+    at_last(|| wait_for(other.claim(&(0..=u64::MAX))).ok());
+    let keys = fill(&[&one, &other]);
+    let give = |keys: std::ops::RangeInclusive<u64>| {
+        at_last(|| {
+            wait_for(one.sync()).ok()?;
+            let is_given = one.owner(*keys.start()) == Some(other.compute());
+            is_given
+                .then_some(())
+                .or_else(|| wait_for(one.hand_over(keys.clone(), other.compute())).ok())
+        });
+        at_last(|| wait_for(other.sync()).ok());
+        assert_eq!(other.owner(*keys.end()), Some(other.compute()));
+    };
+    servers[0].kill();
+    give(0..=HALF / 4);
+    // Who comes now finds the others, too.
+    let third = join();
+    servers[0].restart();
+    servers[1].signal("-STOP");
+    give(HALF / 4 + 1..=HALF / 2);
+    at_last(|| wait_for(third.leave()).ok());
+    servers[1].signal("-CONT");
+    for key in keys {
+        let owner = if other.owner(key) == Some(other.compute()) {
+            &other
+        } else {
+            &one
+        };
+        assert_eq!(wait_for(owner.tree().get(key)), Ok(Some(!key)));
+    }
+}
+
 /// A change of the table that got no answer may be done at any later time. Whoever made it has the
 /// keys again only when that cannot happen any more; otherwise two members would have them.
 #[test]

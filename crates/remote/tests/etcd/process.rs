@@ -4,6 +4,7 @@
 
 #![allow(dead_code, reason = "each test uses some of it")]
 
+use std::array::from_fn;
 use std::net::{Ipv4Addr, SocketAddr, TcpListener};
 use std::path::PathBuf;
 use std::process::{Child, Command, Stdio};
@@ -16,36 +17,47 @@ use timberline_io::wait_for;
 use timberline_remote::fabric::InProcess;
 use timberline_remote::{Etcd, Layout, Member, Options, load};
 
-/// An etcd of its own.
+/// A server of an etcd of its own.
 pub struct Server {
     child: Child,
+    how: Start,
+}
+
+/// How a server is started.
+struct Start {
+    name: String,
+    /// For clients, and for other servers.
     ports: [u16; 2],
     data: PathBuf,
+    /// All servers of this etcd, as its option says them.
+    cluster: String,
 }
 
 impl Server {
-    /// A new one. `None`: it is not installed.
+    /// A new one that is alone. `None`: it is not installed.
     pub fn start(name: &str) -> Option<Server> {
-        let data = std::env::temp_dir().join(format!("timberline-{name}-{}", std::process::id()));
-        let _ = std::fs::remove_dir_all(&data);
+        Server::start_several(name).map(|[server]| server)
+    }
+
+    /// New ones that are one etcd. `None`: it is not installed.
+    pub fn start_several<const N: usize>(name: &str) -> Option<[Server; N]> {
         // Another process may take a port before etcd does.
         for _ in 0..10 {
-            let free = [0; 2].map(|_| TcpListener::bind("127.0.0.1:0").unwrap());
-            let ports = free.map(|it| it.local_addr().unwrap().port());
-            let child = match spawn(ports, &data) {
-                Ok(child) => child,
-                Err(why) => {
-                    println!("skipped: etcd does not start ({why}); it is Debian's etcd-server");
-                    return None;
+            let mut servers = Vec::new();
+            for how in Start::several::<N>(name) {
+                let _ = std::fs::remove_dir_all(&how.data);
+                match how.spawn() {
+                    Ok(child) => servers.push(Server { child, how }),
+                    Err(why) => {
+                        println!(
+                            "skipped: etcd does not start ({why}); it is Debian's etcd-server"
+                        );
+                        return None;
+                    }
                 }
-            };
-            let mut server = Server {
-                child,
-                ports,
-                data: data.clone(),
-            };
-            if server.is_ready() {
-                return Some(server);
+            }
+            if servers.iter_mut().all(Server::is_ready) {
+                return servers.try_into().ok();
             }
         }
         panic!("etcd does not get ready");
@@ -76,7 +88,7 @@ impl Server {
 
     /// Where it serves clients.
     pub fn address(&self) -> SocketAddr {
-        (Ipv4Addr::LOCALHOST, self.ports[0]).into()
+        (Ipv4Addr::LOCALHOST, self.how.ports[0]).into()
     }
 
     /// The same for members.
@@ -99,7 +111,7 @@ impl Server {
 
     /// Loses its data. It has been killed.
     pub fn lose(&self) {
-        std::fs::remove_dir_all(&self.data).unwrap();
+        std::fs::remove_dir_all(&self.how.data).unwrap();
     }
 
     /// Kills it, and starts it again with what is in its folder.
@@ -107,7 +119,7 @@ impl Server {
         self.kill();
         let begin = Instant::now();
         loop {
-            self.child = spawn(self.ports, &self.data).unwrap();
+            self.child = self.how.spawn().unwrap();
             if self.is_ready() {
                 return;
             }
@@ -120,27 +132,46 @@ impl Drop for Server {
     fn drop(&mut self) {
         let _ = self.child.kill();
         let _ = self.child.wait();
-        let _ = std::fs::remove_dir_all(&self.data);
+        let _ = std::fs::remove_dir_all(&self.how.data);
     }
 }
 
-fn spawn(ports: [u16; 2], data: &std::path::Path) -> std::io::Result<Child> {
-    let program = std::env::var_os("TIMBERLINE_ETCD").unwrap_or_else(|| "etcd".into());
-    let [client, peer] = ports.map(|port| format!("http://127.0.0.1:{port}"));
-    let mut etcd = Command::new(program);
-    etcd.arg("--data-dir").arg(data);
-    etcd.args([
-        "--listen-client-urls",
-        &client,
-        "--advertise-client-urls",
-        &client,
-    ]);
-    etcd.args([
-        "--listen-peer-urls",
-        &peer,
-        "--initial-advertise-peer-urls",
-        &peer,
-    ]);
-    etcd.args(["--initial-cluster", &format!("default={peer}")]);
-    etcd.stdout(Stdio::null()).stderr(Stdio::null()).spawn()
+impl Start {
+    fn several<const N: usize>(name: &str) -> [Start; N] {
+        // All are bound before one is free again: no port comes twice.
+        let free = [(); N].map(|()| [(); 2].map(|()| TcpListener::bind("127.0.0.1:0").unwrap()));
+        let ports = free.map(|two| two.map(|it| it.local_addr().unwrap().port()));
+        let names: [String; N] = from_fn(|index| format!("{name}-{index}"));
+        let peers = names.iter().zip(ports);
+        let peers = peers.map(|(name, [_, peer])| format!("{name}=http://127.0.0.1:{peer}"));
+        let cluster = peers.collect::<Vec<_>>().join(",");
+        let id = std::process::id();
+        from_fn(|index| Start {
+            name: names[index].clone(),
+            ports: ports[index],
+            data: std::env::temp_dir().join(format!("timberline-{id}-{}", names[index])),
+            cluster: cluster.clone(),
+        })
+    }
+
+    fn spawn(&self) -> std::io::Result<Child> {
+        let program = std::env::var_os("TIMBERLINE_ETCD").unwrap_or_else(|| "etcd".into());
+        let [client, peer] = self.ports.map(|port| format!("http://127.0.0.1:{port}"));
+        let mut etcd = Command::new(program);
+        etcd.arg("--data-dir").arg(&self.data);
+        etcd.args(["--name", &self.name, "--initial-cluster", &self.cluster]);
+        etcd.args([
+            "--listen-client-urls",
+            &client,
+            "--advertise-client-urls",
+            &client,
+        ]);
+        etcd.args([
+            "--listen-peer-urls",
+            &peer,
+            "--initial-advertise-peer-urls",
+            &peer,
+        ]);
+        etcd.stdout(Stdio::null()).stderr(Stdio::null()).spawn()
+    }
 }

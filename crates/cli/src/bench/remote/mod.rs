@@ -77,9 +77,9 @@ pub struct RemoteArgs {
     /// whose keys stay and then follow it
     #[arg(long, requires = "remote", conflicts_with_all = ["designs", "remote_workloads"])]
     balance: bool,
-    /// Where an etcd serves clients, such as http://127.0.0.1:2379: it has the owners of keys and the
-    /// compute servers' leases, not the memory servers
-    #[arg(long, requires = "repartition", value_parser = Etcd::new, value_name = "URL")]
+    /// Where an etcd serves clients, such as http://127.0.0.1:2379, with commas between several
+    /// servers: it has the owners of keys and the compute servers' leases, not the memory servers
+    #[arg(long, requires = "repartition", value_parser = Etcd::new, value_name = "URLS")]
     etcd: Option<Etcd>,
     /// Compute servers, each with the same share of the keys
     #[arg(long, default_value_t = 4, value_parser = servers(), requires = "remote", value_name = "N")]

@@ -27,7 +27,8 @@ use std::time::Duration;
 
 use serde_json::{Value, json};
 
-use super::gateway::{Etcd, Gateway, decoded, encoded, number};
+use super::gateway::{Gateway, decoded, encoded, number};
+use super::urls::Etcd;
 use super::{keep, live};
 use crate::address::ComputeId;
 use crate::error::{Error, Result};
@@ -62,7 +63,7 @@ impl InEtcd {
         // As long as others take to declare a member dead whose lease is the pool's matter.
         let seconds = (lease.as_secs_f64() * 1.5).ceil().max(2.0) as u64;
         let granted = gateway
-            .call("/v3/lease/grant", json!({ "TTL": seconds }))
+            .ask("/v3/lease/grant", json!({ "TTL": seconds }))
             .await?;
         let lease = number(&granted["ID"]).filter(|&it| it != 0);
         let lease = lease.ok_or_else(|| gateway.error("it grants no lease"))?;
@@ -91,7 +92,7 @@ impl InEtcd {
             // The first key behind those that begin so: '0' follows '/'.
             "range_end": encoded(format!("{}0", self.prefix.trim_end_matches('/'))),
         });
-        let answer = self.gateway.call("/v3/kv/range", all).await?;
+        let answer = self.gateway.ask("/v3/kv/range", all).await?;
         self.seen(&answer).ok_or_else(|| {
             self.gateway.error(
                 "it does not have this tree's owners of keys: it is not the one that the tree was \
@@ -166,7 +167,7 @@ impl InEtcd {
     /// Renews the lease. Says whether there was one.
     pub async fn keep_alive(&self) -> Result<bool> {
         let lease = json!({ "ID": self.lease.to_string() });
-        let answer = self.gateway.call("/v3/lease/keepalive", lease).await?;
+        let answer = self.gateway.ask("/v3/lease/keepalive", lease).await?;
         let result = answer.get("result");
         let result = result.ok_or_else(|| self.gateway.error("it does not renew leases"))?;
         Ok(number(&result["TTL"]).is_some_and(|seconds| seconds > 0))

@@ -1,6 +1,8 @@
 //! etcd's JSON gateway: its v3 API as requests over HTTP, with keys and values in base64.
 
+use std::io::ErrorKind;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
 use std::thread;
 use std::time::Duration;
 
@@ -8,65 +10,63 @@ use base64::Engine;
 use base64::engine::general_purpose::STANDARD as BASE64;
 use serde_json::Value;
 
+use super::urls::Etcd;
 use crate::error::{Error, Result};
 use crate::fabric::Completion;
 
 /// The first version whose gateway is at `/v3`.
 const OLDEST: (u64, u64) = (3, 4);
 
-/// For so long who only asks if it is there waits.
-const LONGEST: Duration = Duration::from_secs(5);
-
-/// Where etcd is.
-#[derive(Clone, PartialEq, Eq, Debug)]
-pub struct Etcd {
-    url: String,
-}
-
-impl Etcd {
-    /// By the URL that it serves clients at, such as `http://127.0.0.1:2379`.
-    ///
-    /// # Errors
-    /// It is none: a line that says so.
-    pub fn new(url: &str) -> std::result::Result<Etcd, String> {
-        let url = url.trim_end_matches('/');
-        let refused = |why: &str| Err(format!("{url}: {why}, such as http://127.0.0.1:2379"));
-        let Some(rest) = url.strip_prefix("http://") else {
-            return refused("a URL that begins with http://");
-        };
-        let Some((host, port)) = rest.rsplit_once(':') else {
-            return refused("a URL with a port");
-        };
-        let is_host = |it: char| it.is_ascii_alphanumeric() || "-._:[]".contains(it);
-        match !host.is_empty() && host.chars().all(is_host) && port.parse::<u16>().is_ok() {
-            true => Ok(Etcd { url: url.into() }),
-            false => refused("a host and a port, and nothing else"),
-        }
-    }
-
-    /// Makes sure that an etcd is there which members understand.
-    ///
-    /// # Errors
-    /// There is none that answers within five seconds: a line that says what is there.
-    pub async fn check(&self) -> Result<()> {
-        Gateway::new(self, LONGEST).check().await
-    }
-}
+/// For so long at most one server is waited for if there are others.
+const PATIENCE: Duration = Duration::from_secs(5);
 
 /// Requests to etcd, each on a thread of its own: there are few, and none may wait for another.
 pub(super) struct Gateway {
-    url: Arc<str>,
-    /// After which a request is given up.
+    servers: Arc<Servers>,
+}
+
+/// The servers of one etcd.
+struct Servers {
+    urls: Vec<String>,
+    /// The one that is asked first.
+    first: AtomicUsize,
+    /// After which a request to one of them is given up.
     timeout: Duration,
 }
 
+/// What is asked of etcd.
+struct Request {
+    path: &'static str,
+    body: Option<Value>,
+    /// Whether another server may be asked for it where it may have been done already.
+    may_repeat: bool,
+}
+
+/// Why a request failed.
+enum Failed {
+    /// Nothing was sent.
+    Unreachable(Error),
+    /// It may have been done, or may be done later.
+    Unanswered(Error),
+    /// etcd says that it was not done.
+    Refused(Error),
+}
+
 impl Gateway {
-    /// To the etcd of this URL.
+    /// Whose requests are given up after this time, all servers together; but each has a second.
     pub fn new(etcd: &Etcd, timeout: Duration) -> Gateway {
-        Gateway {
-            url: etcd.url.as_str().into(),
+        let urls = etcd.urls().to_vec();
+        let timeout = match urls.len() as u32 {
+            1 => timeout,
+            several => PATIENCE.min(timeout / several),
+        };
+        let first = AtomicUsize::new(0);
+        let servers = Arc::new(Servers {
+            urls,
+            first,
             timeout,
-        }
+        });
+        Gateway { servers }
     }
 
     /// Makes sure that an etcd is there which this understands.
@@ -74,7 +74,12 @@ impl Gateway {
     /// # Errors
     /// There is none: a line that says what is there.
     pub async fn check(&self) -> Result<()> {
-        let answer = self.send("/version", None).await?;
+        let version = self.send(Request {
+            path: "/version",
+            body: None,
+            may_repeat: true,
+        });
+        let answer = version.await?;
         let version = answer["etcdserver"].as_str().unwrap_or_default();
         let mut parts = version.split('.').map(|it| it.parse().ok());
         match (parts.next().flatten(), parts.next().flatten()) {
@@ -87,24 +92,42 @@ impl Gateway {
         }
     }
 
-    /// Calls a method by its path, such as `/v3/kv/range`.
+    /// Calls a method by its path, such as `/v3/kv/range`, that may be done twice: it reads, or
+    /// has to do with leases. Where a server doesn't answer, the next one is asked.
     ///
     /// # Errors
-    /// etcd does not answer, or refuses.
+    /// No server of etcd answers, or etcd refuses.
+    pub fn ask(&self, path: &'static str, body: Value) -> Completion<Result<Value>> {
+        self.send(Request {
+            path,
+            body: Some(body),
+            may_repeat: true,
+        })
+    }
+
+    /// Calls a method that must not be done twice. Where a server can't be reached, the next one
+    /// is asked; where one doesn't answer, the next call begins with the next one.
+    ///
+    /// # Errors
+    /// etcd does not answer, and it may have been done or be done later; or it refuses.
     pub fn call(&self, path: &'static str, body: Value) -> Completion<Result<Value>> {
-        self.send(path, Some(body))
+        self.send(Request {
+            path,
+            body: Some(body),
+            may_repeat: false,
+        })
     }
 
     /// What goes wrong at this etcd, as a line.
     pub fn error(&self, what: &str) -> Error {
-        error(&self.url, what)
+        error(&self.servers.urls.join(","), what)
     }
 
-    fn send(&self, path: &'static str, body: Option<Value>) -> Completion<Result<Value>> {
+    fn send(&self, request: Request) -> Completion<Result<Value>> {
         let (completion, completer) = Completion::pending();
-        let (url, timeout) = (Arc::clone(&self.url), self.timeout);
+        let servers = Arc::clone(&self.servers);
         let answers = completer.clone();
-        let work = move || answers.complete(request(&url, path, body, timeout));
+        let work = move || answers.complete(servers.answer(&request));
         let thread = thread::Builder::new().name("etcd".into()).spawn(work);
         if let Err(no_thread) = thread {
             completer.complete(Err(self.error(&no_thread.to_string())));
@@ -113,35 +136,87 @@ impl Gateway {
     }
 }
 
+impl Servers {
+    /// What the first server says that can be asked.
+    fn answer(&self, request: &Request) -> Result<Value> {
+        let first = self.first.load(Relaxed);
+        let mut left = self.urls.len();
+        loop {
+            let server = (first + self.urls.len() - left) % self.urls.len();
+            left -= 1;
+            let failed = match request.send(&self.urls[server], self.timeout) {
+                Ok(answer) => return Ok(answer),
+                Err(Failed::Refused(error)) => return Err(error),
+                Err(failed) => failed,
+            };
+            self.first.store((server + 1) % self.urls.len(), Relaxed);
+            match failed {
+                Failed::Unanswered(error) if !request.may_repeat => return Err(error),
+                Failed::Unreachable(error) | Failed::Unanswered(error) if left == 0 => {
+                    return Err(error);
+                }
+                _ => {}
+            }
+        }
+    }
+}
+
+impl Request {
+    fn send(&self, url: &str, timeout: Duration) -> std::result::Result<Value, Failed> {
+        let at = format!("{url}{}", self.path);
+        let request = match &self.body {
+            Some(body) => minreq::post(at).with_body(body.to_string()),
+            None => minreq::get(at),
+        };
+        let seconds = timeout.as_secs_f64().ceil().max(1.0) as u64;
+        let response = request.with_timeout(seconds).send();
+        let response = response.map_err(|failed| {
+            let line = error(url, &reason(&failed));
+            match is_unreachable(&failed) {
+                true => Failed::Unreachable(line),
+                false => Failed::Unanswered(line),
+            }
+        })?;
+        let answer: Option<Value> = serde_json::from_slice(response.as_bytes()).ok();
+        match (response.status_code, answer) {
+            (200, Some(answer)) => Ok(answer),
+            (status, answer) => {
+                let said = answer.and_then(|it| Some(it.get("error")?.as_str()?.to_owned()));
+                let said =
+                    said.unwrap_or_else(|| format!("HTTP status {status}, and no etcd's answer"));
+                let line = error(url, &said);
+                // Such as a server that is cut off from the others.
+                match status >= 500 {
+                    true => Err(Failed::Unanswered(line)),
+                    false => Err(Failed::Refused(line)),
+                }
+            }
+        }
+    }
+}
+
 fn error(url: &str, what: &str) -> Error {
     Error::Etcd(format!("etcd at {url}: {what}"))
 }
 
-fn request(url: &str, path: &str, body: Option<Value>, timeout: Duration) -> Result<Value> {
-    let at = format!("{url}{path}");
-    let request = match body {
-        Some(body) => minreq::post(at).with_body(body.to_string()),
-        None => minreq::get(at),
-    };
-    let seconds = timeout.as_secs_f64().ceil().max(1.0) as u64;
-    let response = request.with_timeout(seconds).send();
-    let response = response.map_err(|failed| error(url, &reason(&failed)))?;
-    let answer: Option<Value> = serde_json::from_slice(response.as_bytes()).ok();
-    match (response.status_code, answer) {
-        (200, Some(answer)) => Ok(answer),
-        (status, answer) => {
-            let said = answer.and_then(|it| Some(it.get("error")?.as_str()?.to_owned()));
-            let said =
-                said.unwrap_or_else(|| format!("HTTP status {status}, and no etcd's answer"));
-            Err(error(url, &said))
-        }
+/// Whether there was no connection to send a request by.
+fn is_unreachable(failed: &minreq::Error) -> bool {
+    match failed {
+        minreq::Error::AddressNotFound => true,
+        minreq::Error::IoError(io) => matches!(
+            io.kind(),
+            ErrorKind::ConnectionRefused
+                | ErrorKind::HostUnreachable
+                | ErrorKind::NetworkUnreachable
+        ),
+        _ => false,
     }
 }
 
 /// Why a request failed, as a line.
 fn reason(failed: &minreq::Error) -> String {
     match failed {
-        minreq::Error::IoError(io) if io.kind() == std::io::ErrorKind::TimedOut => {
+        minreq::Error::IoError(io) if io.kind() == ErrorKind::TimedOut => {
             "it does not answer".into()
         }
         minreq::Error::IoError(io) => io.to_string(),
@@ -179,49 +254,36 @@ mod tests {
     use std::net::TcpListener;
 
     use serde_json::json;
+    use timberline_io::wait_for;
 
     use super::*;
 
-    #[test]
-    fn urls_are_of_hosts_and_ports() {
-        for good in [
-            "http://127.0.0.1:2379",
-            "http://etcd-1.x:2379/",
-            "http://[::1]:1",
-        ] {
-            assert!(Etcd::new(good).is_ok(), "{good}");
-        }
-        for bad in [
-            "",
-            "127.0.0.1:2379",
-            "https://a:2379",
-            "http://a",
-            "http://:1",
-            "http://a:b",
-            "http://a:99999",
-            "http://a:1/v3",
-            "http://a b:1",
-            "http://a@b:1",
-        ] {
-            let line = Etcd::new(bad).unwrap_err();
-            assert!(line.contains("such as http://127.0.0.1:2379"), "{line}");
-            assert!(!line.contains('\n'));
-        }
-    }
+    /// Where no server is.
+    const NOBODY: &str = "http://127.0.0.1:1";
 
-    /// What `answers` says to the first request.
-    fn answered(answers: &'static str) -> Result<()> {
+    /// A server that says this to every request, or nothing at all. Its URL.
+    fn server(answer: Option<&'static str>) -> String {
         let listener = TcpListener::bind("127.0.0.1:0").unwrap();
         let url = format!("http://{}", listener.local_addr().unwrap());
-        let server = thread::spawn(move || {
-            let (mut client, _) = listener.accept().unwrap();
-            let _ = client.read(&mut [0; 1024]).unwrap();
-            client.write_all(answers.as_bytes()).unwrap();
+        thread::spawn(move || {
+            let mut silent = Vec::new();
+            for mut client in listener.incoming().flatten() {
+                let _ = client.read(&mut [0; 1024]);
+                match answer {
+                    Some(answer) => drop(client.write_all(answer.as_bytes())),
+                    None => silent.push(client),
+                }
+            }
         });
-        let gateway = Gateway::new(&Etcd::new(&url).unwrap(), Duration::from_secs(5));
-        let result = timberline_io::wait_for(gateway.check());
-        server.join().unwrap();
-        result
+        url
+    }
+
+    fn gateway(urls: &[&str]) -> Gateway {
+        Gateway::new(&Etcd::new(&urls.join(",")).unwrap(), Duration::from_secs(5))
+    }
+
+    fn answered(answer: &'static str) -> Result<()> {
+        wait_for(gateway(&[&server(Some(answer))]).check())
     }
 
     #[test]
@@ -248,11 +310,33 @@ mod tests {
         }
         let good = "HTTP/1.1 200 OK\r\n\r\n{\"etcdserver\":\"3.5.0\"}";
         assert_eq!(answered(good), Ok(()));
-        let refused = Gateway::new(&Etcd::new("http://127.0.0.1:1").unwrap(), Duration::ZERO);
-        let refused = timberline_io::wait_for(refused.check())
-            .unwrap_err()
-            .to_string();
-        assert!(refused.contains("127.0.0.1:1"), "{refused}");
+        let refused = wait_for(gateway(&[NOBODY]).check()).unwrap_err();
+        assert!(refused.to_string().contains(NOBODY), "{refused}");
+    }
+
+    /// What may be done twice is. What must not be is asked for elsewhere only if it cannot have
+    /// been done.
+    #[test]
+    fn where_a_server_does_not_answer_another_one_is_asked() {
+        let good = server(Some("HTTP/1.1 200 OK\r\n\r\n{}"));
+        let cut_off = server(Some("HTTP/1.1 503 -\r\n\r\n{\"error\":\"no leader\"}"));
+        let silent = server(None);
+        let ask = |gateway: &Gateway| wait_for(gateway.ask("/v3/kv/range", json!({})));
+        let call = |gateway: &Gateway| wait_for(gateway.call("/v3/kv/txn", json!({})));
+        assert!(call(&gateway(&[NOBODY, &good])).is_ok());
+        for bad in [&silent, &cut_off] {
+            assert!(ask(&gateway(&[bad, &good])).is_ok());
+            let gateway = gateway(&[bad, &good]);
+            let line = call(&gateway).unwrap_err().to_string();
+            assert!(line.contains(bad.as_str()), "{line}");
+            assert!(call(&gateway).is_ok(), "it begins with the other one");
+        }
+        let line = ask(&gateway(&[&silent, &cut_off, NOBODY])).unwrap_err();
+        assert!(line.to_string().contains(NOBODY), "{line}");
+        // Who refuses has answered.
+        let refuses = server(Some("HTTP/1.1 404 -\r\n\r\n{\"error\":\"no such lease\"}"));
+        let line = ask(&gateway(&[&refuses, &good])).unwrap_err();
+        assert!(line.to_string().contains("no such lease"), "{line}");
     }
 
     #[test]

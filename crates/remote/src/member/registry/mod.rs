@@ -4,13 +4,15 @@
 //! |---|---|
 //! | `in_pool.rs` | the table in the first chunk of memory server 0, and heartbeats there |
 //! | `etcd.rs` | the same as keys of etcd, with its leases |
-//! | `gateway.rs` | etcd's JSON gateway over HTTP |
+//! | `urls.rs` | where etcd is |
+//! | `gateway.rs` | its JSON gateway over HTTP |
 //!
 //! A word in the pool says which of both it is, so that no two members believe in different ones.
 
 mod etcd;
 mod gateway;
 mod in_pool;
+mod urls;
 
 use std::time::Duration;
 
@@ -19,7 +21,7 @@ use crate::error::{Error, Result};
 use crate::fabric::Connection;
 use crate::pool::directory::{self, KEEPER, KEPT_HERE, Partitions, Place};
 use etcd::InEtcd;
-pub use gateway::Etcd;
+pub use urls::Etcd;
 
 /// Members and owners of keys.
 pub(super) enum Registry {
