@@ -5,7 +5,7 @@
 //! | `walk.rs` | the way from the root to a node, through the cache |
 //! | `fetch.rs`, `replace.rs` | bringing a node into the cache, and making room for it |
 //! | `part.rs` | reading no more of a leaf than is needed |
-//! | `leaf.rs` | operations on one record |
+//! | `leaf.rs`, `copied.rs` | operations on one record, in its leaf or in a copy of it |
 //! | `scan.rs`, `load.rs` | operations on many |
 //! | `structure.rs`, `merge.rs` | splits and merges |
 //! | `shared.rs` | inner nodes that several compute servers write |
@@ -20,6 +20,7 @@
 //! awaited. An attempt that misses says what it misses; that is fetched, and the attempt starts
 //! again from the root.
 
+mod copied;
 mod direct;
 mod fetch;
 mod handover;
