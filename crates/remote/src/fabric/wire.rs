@@ -62,12 +62,21 @@ impl Words<'_> {
     }
 
     fn take(&mut self, words: usize) -> Vec<u64> {
-        (0..words).map(|_| self.next()).collect()
+        let (taken, rest) = self.0.split_at(8 * words);
+        self.0 = rest;
+        let (taken, _) = taken.as_chunks();
+        taken.iter().map(|word| u64::from_le_bytes(*word)).collect()
     }
 }
 
 fn put(out: &mut Vec<u8>, words: &[u64]) {
-    out.extend(words.iter().flat_map(|word| word.to_le_bytes()));
+    let before = out.len();
+    out.resize(before + 8 * words.len(), 0);
+    // A copy at once where the processor has the same order of bytes.
+    let (put, _) = out[before..].as_chunks_mut();
+    for (bytes, word) in put.iter_mut().zip(words) {
+        *bytes = word.to_le_bytes();
+    }
 }
 
 fn head(kind: u8, words: usize) -> u64 {
