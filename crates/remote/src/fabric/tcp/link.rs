@@ -131,6 +131,15 @@ impl Link {
                 if state.down.is_some() {
                     return Ok(());
                 }
+                // Tasks that were woken together ask one after the other. What they ask leaves
+                // together: as long as more comes while other threads have their turn.
+                let mut seen = 0;
+                while state.outgoing.len() > seen && seen < BUFFER {
+                    seen = state.outgoing.len();
+                    drop(state);
+                    thread::yield_now();
+                    state = self.shared.lock();
+                }
                 std::mem::swap(&mut bytes, &mut state.outgoing);
             }
             stream.write_all(&bytes)?;
