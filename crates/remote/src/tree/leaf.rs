@@ -96,8 +96,11 @@ struct Cached {
     is_ahead: bool,
 }
 
+/// What came of a lookup in the cache.
+type Looked = std::result::Result<Attempt<Cached>, Restart>;
+
 impl Work for GetCached<'_> {
-    type Output = std::result::Result<Attempt<Cached>, Restart>;
+    type Output = Looked;
 
     #[inline(always)]
     fn run(self, lanes: impl Lanes) -> Self::Output {
@@ -127,15 +130,26 @@ impl RemoteTree {
     /// # Errors
     /// The key is not this server's, or a memory server does not answer.
     pub async fn get(&self, key: u64) -> Result<Option<u64>> {
-        let found = self.look_up(key).await?;
+        // The common case, without the state that waiting takes.
+        let attempt = self.get_cached(key);
+        let found = match attempt {
+            Ok(Attempt::Done(Cached {
+                value,
+                is_ahead: false,
+            })) => self.check_lease().map(|()| value)?,
+            _ => self.look_up(key, attempt).await?,
+        };
         self.demand.count(key);
         Ok(found)
     }
 
-    async fn look_up(&self, key: u64) -> Result<Option<u64>> {
+    /// The same after the first attempt.
+    async fn look_up(&self, key: u64, attempt: Looked) -> Result<Option<u64>> {
+        let mut first = Some(attempt);
         loop {
+            let attempt = first.take().unwrap_or_else(|| self.get_cached(key));
             // A leaf in the cache is this server's.
-            let missing = match self.get_cached(key) {
+            let missing = match attempt {
                 Ok(Attempt::Done(Cached { value, is_ahead })) => {
                     self.check_lease()?;
                     if is_ahead {
@@ -218,7 +232,7 @@ impl RemoteTree {
     }
 
     #[inline(always)]
-    fn get_cached(&self, key: u64) -> std::result::Result<Attempt<Cached>, Restart> {
+    fn get_cached(&self, key: u64) -> Looked {
         self.search.run(GetCached { tree: self, key })
     }
 
