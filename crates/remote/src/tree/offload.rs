@@ -2,8 +2,12 @@
 //!
 //! When a node is not in the cache, the nodes below it are not either, as a rule. A memory server
 //! that has them all can find the record, and sends a few words in place of as many nodes. It has
-//! few cores, so it is asked only while that takes less time: of reads and of such calls the
+//! few cores, so it is asked only while that costs less time: of reads and of such calls the
 //! compute server knows how long they took lately (Lu et al.: "DEX", VLDB 2024, section 6).
+//!
+//! DEX asks while a call takes less time than the reads. Then a memory server is asked until its
+//! queue is so long that a call takes as long as the reads, and nothing is gained. So what a call
+//! waits counts twice here: it holds up others for as long.
 //!
 //! **What was found is used if the leaf has not changed meanwhile.** The memory server reads the
 //! leaf while this compute server may be writing it, or has a newer one in its cache. DEX keeps
@@ -29,7 +33,10 @@ const HIGHEST: u8 = 2;
 const CONTRARY: usize = 100;
 
 /// So much of an average is the latest sample: one part in so many.
-const SAMPLES: i64 = 50;
+const SAMPLES: u64 = 50;
+
+/// So much of the difference to a sample is added to the least time.
+const FORGETTING: u64 = 4096;
 
 /// What tells leaves that were written since a moment. More leaves than slots share them.
 const SLOTS: usize = 1024;
@@ -45,14 +52,23 @@ pub(super) enum Way {
 
 /// What is needed to decide, and to check answers. Without offloading it is empty.
 pub(super) struct Offloading {
-    /// Of each memory server, by ways: how long an operation took lately, in nanoseconds.
-    latencies: Box<[[AtomicU64; 2]]>,
+    /// Of each memory server, by ways.
+    latencies: Box<[[Latency; 2]]>,
     /// Writes that ended.
     writes: AtomicU64,
     /// The number of the last one by addresses' hashes.
     last: Box<[AtomicU64]>,
     /// The last at which all leaves may have changed.
     floor: AtomicU64,
+}
+
+/// How long operations of one kind take at one memory server, in nanoseconds.
+#[derive(Default)]
+struct Latency {
+    /// Lately, a moving average.
+    average: AtomicU64,
+    /// At the least, without others in the way, times [`FORGETTING`].
+    least: AtomicU64,
 }
 
 /// A leaf where a memory server has found it. It is not in the cache, and nobody else fetches or
@@ -82,7 +98,7 @@ impl Offloading {
     /// What this takes of the cache.
     pub fn bytes(is_on: bool, servers: ServerId) -> usize {
         let (servers, slots) = sizes(is_on, servers);
-        servers * size_of::<[AtomicU64; 2]>() + slots * size_of::<AtomicU64>()
+        servers * size_of::<[Latency; 2]>() + slots * size_of::<AtomicU64>()
     }
 
     fn is_on(&self) -> bool {
@@ -126,15 +142,35 @@ impl Offloading {
         let begin = connection.now();
         let result = operation.await?;
         let time = connection.now().saturating_sub(begin);
-        learn(&latencies[way as usize], time);
+        latencies[way as usize].learn(time);
         Ok(result)
     }
 
-    /// Whether asking a memory server takes less time than reading so many nodes of it.
-    fn is_faster(&self, server: ServerId, nodes: u64) -> bool {
+    /// Whether asking a memory server costs less time than reading so many nodes of it.
+    fn is_cheaper(&self, server: ServerId, nodes: u64) -> bool {
         let latencies = &self.latencies[usize::from(server)];
-        let time = |way: Way| latencies[way as usize].load(Relaxed);
-        time(Way::Call) < nodes * time(Way::Read)
+        let cost = |way: Way| latencies[way as usize].cost();
+        cost(Way::Call) < nodes * cost(Way::Read)
+    }
+}
+
+impl Latency {
+    /// Adds a sample. One that is added meanwhile by another thread may be lost.
+    fn learn(&self, sample: Duration) {
+        let sample = (sample.as_nanos() as u64).max(1);
+        let average = toward(&self.average, sample, SAMPLES);
+        self.average.store(average, Relaxed);
+        // It grows slowly, as a server or a network may have become slower.
+        let sample = sample * FORGETTING;
+        let least = sample.min(toward(&self.least, sample, FORGETTING));
+        self.least.store(least, Relaxed);
+    }
+
+    /// What one more operation costs: the time that it takes, and that for which it holds up
+    /// others, about as long as others hold it up.
+    fn cost(&self) -> u64 {
+        let average = self.average.load(Relaxed);
+        average + average.saturating_sub(self.least.load(Relaxed) / FORGETTING)
     }
 }
 
@@ -156,14 +192,12 @@ fn sizes(is_on: bool, servers: ServerId) -> (usize, usize) {
     }
 }
 
-/// Adds a sample to a moving average. One that is added meanwhile by another thread may be lost.
-fn learn(average: &AtomicU64, sample: Duration) {
-    let (sample, before) = (sample.as_nanos() as i64, average.load(Relaxed) as i64);
-    let after = match before {
+/// A moving average with one more sample, of so many.
+fn toward(average: &AtomicU64, sample: u64, samples: u64) -> u64 {
+    match average.load(Relaxed) {
         0 => sample,
-        _ => before + (sample - before) / SAMPLES,
-    };
-    average.store(after.max(1) as u64, Relaxed);
+        before => before.saturating_add_signed((sample as i64 - before as i64) / samples as i64),
+    }
 }
 
 impl RemoteTree {
@@ -210,8 +244,8 @@ impl RemoteTree {
             return false;
         }
         let nodes = u64::from(missing.height) + 1;
-        let is_faster = self.offloading.is_faster(missing.address.server(), nodes);
+        let is_cheaper = self.offloading.is_cheaper(missing.address.server(), nodes);
         let is_contrary = self.cache.draw(CONTRARY) == 0;
-        is_faster != is_contrary
+        is_cheaper != is_contrary
     }
 }
