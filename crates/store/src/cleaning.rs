@@ -9,7 +9,7 @@ use timberline_io::SECTOR;
 
 use crate::Error;
 use crate::location::{GRAIN, Location, SegmentId};
-use crate::log::{Appended, NewRecord};
+use crate::log::{Appended, NewRecord, RESERVE};
 use crate::pieces::{Value, piece_of};
 use crate::read::read;
 use crate::record::{HEADER, Kind, Record};
@@ -68,10 +68,20 @@ impl Inner {
                 self.log.lock().is_evicting = is_index_full && purpose == Purpose::Evict;
                 let cleaned = self.clean(&victim, purpose).await;
                 self.log.lock().is_evicting = false;
-                if let Err(error) = cleaned {
+                match cleaned {
+                    Ok(()) => {}
                     // A segment that can't be read or removed stays as it is.
-                    victim.keep();
-                    if !matches!(error, Error::Disk(..) | Error::Corrupt(..) | Error::Full) {
+                    Err(Error::Disk(..) | Error::Corrupt(..)) => victim.keep(),
+                    // The disk is full of what others have. It may be tried again.
+                    Err(Error::Full) => {
+                        let mut state = self.log.lock();
+                        if is_index_full {
+                            state.no_victim = Some(state.open());
+                        }
+                        break;
+                    }
+                    Err(_) => {
+                        victim.keep();
                         break;
                     }
                 }
@@ -87,10 +97,13 @@ impl Inner {
     /// System", TOCS 10(1), 1992, §3.5). In a cache whose index is full, the oldest one that has
     /// keys.
     fn victim(&self, is_index_full: bool) -> Option<(Arc<Segment>, Purpose)> {
-        let (open, is_full, now) = {
+        let (open, is_full, is_short, now) = {
             let mut state = self.log.lock();
+            state.looked_at = state.sequence;
             let open: Vec<_> = state.heads().map(|head| head.segment.id()).collect();
-            (open, state.no_segments.is_some(), state.sequence)
+            let is_full = state.no_segments.is_some();
+            let is_short = is_full && state.spares.len() < RESERVE;
+            (open, is_full, is_short, state.sequence)
         };
         let all = self.log.segments();
         let first = all.iter().min_by_key(|it| it.began())?;
@@ -99,10 +112,12 @@ impl Inner {
             true => second,
             false => first.began(),
         };
-        let moving = |it: &Arc<Segment>| it.moving(others_began(it));
+        // Space that the store left when it was closed is like that of obsolete records.
+        let filled = |it: &Arc<Segment>| it.filled(self.log.options().segment_bytes);
+        let moving = |it: &Arc<Segment>| it.moving(others_began(it)) * filled(it);
         let is_open = |it: &&Arc<Segment>| open.contains(&it.id());
         let mut full: Vec<_> = all.iter().filter(|it| !is_open(it)).cloned().collect();
-        let live: f64 = full.iter().map(|it| it.utilization()).sum();
+        let live: f64 = full.iter().map(|it| it.utilization() * filled(it)).sum();
         let deletes = full.iter().map(moving).sum::<f64>() - live;
         let are_many = deletes > (TOO_LIVE - ENOUGH_LIVE) * full.len() as f64;
         full.retain(|it| !it.is_kept());
@@ -137,17 +152,14 @@ impl Inner {
             let (moving, age) = (moving(segment), now.saturating_sub(segment.newest()) + 1);
             (1.0 - moving) * age as f64 / (1.0 + moving)
         };
-        let gains = full.iter().filter(|it| moving(it) < TOO_LIVE);
+        // Deletes wait for what the reserve lacks, and nothing but cleaning helps them.
+        let most = if is_short { 1.0 } else { TOO_LIVE };
+        let gains = full.iter().filter(|it| moving(it) < most);
         let best = gains.max_by(|a, b| worth(a).total_cmp(&worth(b))).cloned();
-        // Deletes may go when all segments are gone that began before them. The heads stay, so
-        // that this ends.
+        // Deletes may go when all segments are gone that began before them. What is moved goes to
+        // a segment that begins now, in the end, so that this ends.
         let oldest = full.into_iter().min_by_key(|it| it.began());
-        let heads_made = all
-            .iter()
-            .filter(is_open)
-            .map(|it| it.header.sequence)
-            .min();
-        let oldest = oldest.filter(|it| are_many && Some(it.began()) < heads_made);
+        let oldest = oldest.filter(|it| are_many && it.began() < now);
         best.or(oldest).map(|it| (it, Purpose::Clean))
     }
 
@@ -228,7 +240,7 @@ impl Inner {
     /// record of the key comes back after a crash.
     async fn evict(&self, key: &[u8], counts: impl Fn(&Inner) -> bool) -> Result<(), Error> {
         // Not until it is on the disk: what is waited for there waits for this.
-        let evicted = self.append(&[NewRecord::delete(key)], counts).await?;
+        let evicted = self.append(&[NewRecord::evict(key)], counts).await?;
         if evicted.is_some() {
             self.log.lock().evicted += 1;
         }

@@ -5,7 +5,7 @@ use std::pin::pin;
 use std::sync::Arc;
 
 use crate::head::{Head, Heat};
-use crate::log::{SPARES, State};
+use crate::log::{RESERVE, SPARES, State};
 use crate::record::{Kind, Record};
 use crate::segment::{Header, Segment};
 use crate::store::Inner;
@@ -234,7 +234,11 @@ impl Inner {
         let mut state = self.log.lock();
         match made {
             Ok(segment) => state.spares.push(Arc::new(segment)),
-            Err(error) => state.no_segments = Some(error),
+            Err(error) => {
+                state.no_segments = Some(error);
+                // Where the store was opened on a full disk, its head is the reserve's.
+                state.hot.is_of_reserve |= state.spares.len() < RESERVE;
+            }
         }
         state.cleaning_wanted = true;
         state.changed();

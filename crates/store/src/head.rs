@@ -28,7 +28,7 @@ const ENOUGH: u64 = 1 << 20;
 pub(crate) struct Head {
     pub heat: Heat,
     pub segment: Arc<Segment>,
-    /// Whether the segment was one of the reserve when it was taken.
+    /// Whether the segment was one of the reserve when it was taken, or was taken in its stead.
     pub is_of_reserve: bool,
     /// The segment's bytes from `start` on.
     tail: Vec<u8>,

@@ -15,7 +15,7 @@ use crate::segment::Segment;
 use crate::{Error, KeyPlace, Options};
 
 /// Segments that only deletes and cleaning may take, so that both go on when the store is full.
-const RESERVE: usize = 2;
+pub(crate) const RESERVE: usize = 2;
 /// Segments that are made in advance.
 pub(crate) const SPARES: usize = RESERVE + 1;
 
@@ -35,6 +35,9 @@ pub(crate) struct State {
     pub spares: Vec<Arc<Segment>>,
     /// Why no segment could be made.
     pub no_segments: Option<Error>,
+    /// The number of the last record when cleaning last looked for a segment. Without newer ones it
+    /// would find no more.
+    pub looked_at: u64,
     /// Whether to look for segments to clean.
     pub cleaning_wanted: bool,
     /// The store is a cache, and a put waits until keys are gone from its index.
@@ -88,12 +91,36 @@ pub(crate) enum Appended<T> {
     Refused,
 }
 
+/// What is appended. Of the segments made in advance, it leaves some to others.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+enum Purpose {
+    Put,
+    /// Makes records obsolete, so that cleaning finds space.
+    Delete,
+    /// Makes space. Nobody else does, so it can't wait for any.
+    Cleaning,
+}
+
+impl Purpose {
+    /// Segments made in advance that it leaves.
+    fn leaves(self) -> usize {
+        match self {
+            Purpose::Put => RESERVE,
+            // Records of a segment that is cleaned fit into one, whatever was there before.
+            Purpose::Delete => 1,
+            Purpose::Cleaning => 0,
+        }
+    }
+}
+
 /// A record before it has a sequence number.
 #[derive(Clone, Copy)]
 pub(crate) struct NewRecord<'a> {
     pub kind: Kind,
     /// Whether it is only to replace another. All records of a batch are to, or none.
     pub replaces: bool,
+    /// Whether it is a delete by which a cache makes space.
+    pub evicts: bool,
     /// As [`Record::expires`].
     pub expires: u64,
     pub key: &'a [u8],
@@ -109,6 +136,7 @@ impl<'a> NewRecord<'a> {
         NewRecord {
             kind: Kind::Put,
             replaces: false,
+            evicts: false,
             expires,
             key,
             value,
@@ -147,6 +175,13 @@ impl<'a> NewRecord<'a> {
         NewRecord {
             kind: Kind::Delete,
             ..NewRecord::put(key, &[], NEVER)
+        }
+    }
+
+    pub fn evict(key: &'a [u8]) -> NewRecord<'a> {
+        NewRecord {
+            evicts: true,
+            ..NewRecord::delete(key)
         }
     }
 
@@ -246,9 +281,9 @@ impl Log {
         mut placed: impl FnMut(&NewRecord<'a>, (Location, &Segment), u64) -> Result<bool, Error>,
     ) -> Result<Appended<u64>, Error> {
         let bytes = entries.iter().map(NewRecord::bytes).sum();
-        let deletes = entries.iter().all(|it| it.kind == Kind::Delete);
+        let purpose = self.purpose(entries);
         let mut state = self.lock();
-        if !self.make_space(&mut state, Heat::Hot, bytes, deletes)? {
+        if !self.make_space(&mut state, Heat::Hot, bytes, purpose)? {
             return Ok(Appended::NotNow(state.changes));
         }
         for (index, entry) in entries.iter().enumerate() {
@@ -284,7 +319,7 @@ impl Log {
         placed: impl FnOnce(Location),
     ) -> Result<Appended<()>, Error> {
         let mut state = self.lock();
-        if !self.make_space(&mut state, Heat::Cold, record.bytes(), true)? {
+        if !self.make_space(&mut state, Heat::Cold, record.bytes(), Purpose::Cleaning)? {
             return Ok(Appended::NotNow(state.changes));
         }
         placed(state.cold.append(record));
@@ -295,14 +330,27 @@ impl Log {
         Ok(Appended::At(()))
     }
 
+    fn purpose(&self, entries: &[NewRecord]) -> Purpose {
+        if entries.iter().all(|it| it.evicts) {
+            return Purpose::Cleaning;
+        }
+        // A cache makes space whatever it has, for which it needs all of the reserve: it writes
+        // deletes and moves records at the same time.
+        let deletes = entries.iter().all(|it| it.kind == Kind::Delete);
+        match deletes && !self.options.evict {
+            true => Purpose::Delete,
+            false => Purpose::Put,
+        }
+    }
+
     /// Whether this many bytes can be appended to a head at once. Begins a new segment for them if
-    /// need be. With `reserve`, that may be one of the reserve; without, they go into none of it.
+    /// need be.
     fn make_space(
         &self,
         state: &mut State,
         heat: Heat,
         bytes: usize,
-        reserve: bool,
+        purpose: Purpose,
     ) -> Result<bool, Error> {
         state.check()?;
         let spares = state.spares.len();
@@ -311,20 +359,11 @@ impl Log {
         // Otherwise puts would fill what a delete began, and nothing were left for the next one, or
         // for cleaning, which would wait for the space that it alone can make.
         let is_kept = match begins {
-            true => spares <= if reserve { 0 } else { RESERVE },
-            false => !reserve && head.is_of_reserve && spares < RESERVE,
+            true => spares <= purpose.leaves(),
+            false => purpose == Purpose::Put && head.is_of_reserve && spares < RESERVE,
         };
         if is_kept {
-            // As long as cleaning may find space, waiting helps.
-            if state.cleaning_wanted || state.is_cleaning {
-                return Ok(false);
-            }
-            // The next one that asks has another attempt made to find space.
-            let refused = state.no_segments.take();
-            if refused.is_some() {
-                state.changed();
-            }
-            return refused.map_or(Ok(false), Err);
+            return state.wait_for_segment(purpose);
         }
         if begins {
             let segment = state.spares.remove(0);
@@ -405,6 +444,7 @@ impl State {
             full: Vec::new(),
             spares: Vec::new(),
             no_segments: None,
+            looked_at: last,
             cleaning_wanted: false,
             eviction_wanted: false,
             is_evicting: false,
@@ -438,6 +478,31 @@ impl State {
             None if self.closing => Err(Error::Closed),
             None => Ok(()),
         }
+    }
+
+    /// `Ok(false)` as long as a segment may come; otherwise why none does.
+    fn wait_for_segment(&mut self, purpose: Purpose) -> Result<bool, Error> {
+        if self.no_segments.is_none() {
+            // One is being made.
+            return Ok(false);
+        }
+        if purpose == Purpose::Cleaning {
+            return Err(Error::Full);
+        }
+        // As long as cleaning may find space, waiting helps.
+        if self.cleaning_wanted || self.is_cleaning {
+            return Ok(false);
+        }
+        if self.looked_at != self.sequence {
+            // What was written since has made others obsolete.
+            self.cleaning_wanted = true;
+            self.changed();
+            return Ok(false);
+        }
+        // The next one that asks has another attempt made to find space.
+        let refused = self.no_segments.take();
+        self.changed();
+        refused.map_or(Ok(false), Err)
     }
 
     pub fn head(&mut self, heat: Heat) -> &mut Head {

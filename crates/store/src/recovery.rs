@@ -19,7 +19,7 @@ use crate::deadlines::Deadlines;
 use crate::first_bytes::FirstBytes;
 use crate::index::Index;
 use crate::location::{Location, SegmentId};
-use crate::log::{Log, State};
+use crate::log::{Log, RESERVE, State};
 use crate::pieces::{self, Descriptor, Value, piece_of};
 use crate::record::{Kind, NEVER};
 use crate::segment::{self, Header, START, Segment};
@@ -95,7 +95,9 @@ pub(crate) async fn recover(
         heads.push(head);
     }
     let (cold, hot) = (heads.remove(1), heads.remove(0));
-    let state = State::new(hot, cold, SegmentId(next + 2), last);
+    let mut state = State::new(hot, cold, SegmentId(next + 2), last);
+    // Where no others can be made in advance, deletes and cleaning have these two.
+    state.hot.is_of_reserve = segments.len() + RESERVE > options.segments();
     let log = Log::new(options.clone(), state, segments);
     Ok(Recovered {
         store,
@@ -152,7 +154,7 @@ async fn open_segments(
         }
         // A process that was killed may have left bytes that only the page cache has.
         file.sync().await.map_err(Error::disk(path))?;
-        let segment = Segment::opened(header, path.clone(), file);
+        let segment = Segment::found(header, path.clone(), file);
         segment.set_written(bytes);
         segments.insert(header.id, Arc::new(segment));
     }

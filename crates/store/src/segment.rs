@@ -27,6 +27,9 @@ const MAGIC: &[u8; 8] = b"TIMBERLN";
 /// expires, and version 2, in which no value is in pieces.
 const VERSION: u32 = 3;
 const HEADER: usize = 36;
+/// A segment of which less is written has space for another record, as none takes more than an
+/// eighth.
+const FILLED: f64 = 0.8;
 
 /// What a segment's header says.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -96,6 +99,8 @@ pub(crate) struct Segment {
     hides: AtomicBool,
     /// Whether it can't be cleaned.
     kept: AtomicBool,
+    /// Whether it was there when the store was opened.
+    is_old: bool,
 }
 
 impl Segment {
@@ -152,6 +157,15 @@ impl Segment {
             newest: AtomicU64::new(header.sequence),
             hides: AtomicBool::new(false),
             kept: AtomicBool::new(false),
+            is_old: false,
+        }
+    }
+
+    /// The same of one that was there when the store was opened.
+    pub fn found(header: Header, path: PathBuf, file: File) -> Segment {
+        Segment {
+            is_old: true,
+            ..Segment::opened(header, path, file)
         }
     }
 
@@ -262,6 +276,17 @@ impl Segment {
     fn fraction(&self, sectors: u64) -> f64 {
         let total = self.total.load(Relaxed);
         sectors as f64 / total.max(1) as f64
+    }
+
+    /// Fraction of a segment's bytes that its records take. One that was written to its end counts
+    /// as filled: no record fitted behind the last one. The store that wrote another one was closed
+    /// or ended before.
+    pub fn filled(&self, segment_bytes: u64) -> f64 {
+        let filled = self.written() as f64 / segment_bytes as f64;
+        match self.is_old && filled < FILLED {
+            true => filled,
+            false => 1.0,
+        }
     }
 
     pub fn newest(&self) -> u64 {

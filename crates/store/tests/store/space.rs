@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 
 use timberline_io::Faults;
-use timberline_store::{Batch, Durability, Error, Options};
+use timberline_store::{Batch, Durability, Error, Options, Store};
 
 use crate::{SEGMENT, options, simulated, with_store};
 
@@ -123,6 +123,120 @@ fn puts_take_nothing_of_what_is_kept_for_deletes() {
             assert!(all <= most, "{all} of {most} after {gone} deletes");
         }
     }));
+}
+
+/// A key of so many bytes.
+fn long_key(nth: u32, bytes: usize) -> Vec<u8> {
+    nth.to_be_bytes().repeat(bytes / 4)
+}
+
+/// Puts keys that have no value until the store is full, from this one on. Returns the next one.
+async fn put_keys(store: &Store, from: u32, bytes: usize) -> u32 {
+    for nth in from.. {
+        match store.put(&long_key(nth, bytes), b"").await {
+            Ok(()) => {}
+            Err(Error::Full) => return nth,
+            Err(error) => panic!("{error}"),
+        }
+    }
+    unreachable!("it is full before")
+}
+
+/// Deletes these keys in no order.
+async fn delete_keys(store: &Store, keys: std::ops::Range<u32>, bytes: usize) {
+    let mut keys: Vec<u32> = keys.collect();
+    fastrand::Rng::with_seed(9).shuffle(&mut keys);
+    for (nth, key) in keys.into_iter().enumerate() {
+        let deleted = store.delete(&long_key(key, bytes)).await;
+        let deleted = deleted.unwrap_or_else(|error| panic!("delete {nth}: {error}"));
+        assert!(deleted, "{nth}");
+    }
+}
+
+/// Deletes as long as what they delete used to take all of the reserve: they were refused, or
+/// cleaning waited for ever for a segment that it alone can make. With many segments, all that one
+/// segment of deletes makes obsolete is little of each.
+#[test]
+fn deletes_alone_empty_a_full_store() {
+    for (segments, bytes) in [(10, 4000), (32, 400)] {
+        let (_, disk, mut driver) = simulated(9);
+        let options = Options {
+            capacity: segments * SEGMENT,
+            durability: Durability::None,
+            ..options()
+        };
+        driver.block_on(with_store(&disk, options, async |store| {
+            let put = put_keys(store, 0, bytes).await;
+            assert!(
+                u64::from(put) > (segments - 5) * 60_000 / bytes as u64,
+                "{put}"
+            );
+            delete_keys(store, 0..put, bytes).await;
+            assert!(store.is_empty());
+            println!("{:?}", store.stats());
+            // There is space again, of which deletes that are still kept take a fifth.
+            let again = put_keys(store, put, bytes).await - put;
+            assert!(again >= put / 4 * 3, "{again} after {put}");
+        }));
+    }
+}
+
+/// A store that is opened begins two segments. Those of its predecessor, of which hardly anything
+/// was written, used to stay for ever.
+#[test]
+fn opening_a_store_again_takes_no_space() {
+    let (_, disk, mut driver) = simulated(10);
+    let options = || Options {
+        capacity: 10 * SEGMENT,
+        ..options()
+    };
+    driver.block_on(async {
+        for round in 0..30u32 {
+            with_store(&disk, options(), async |store| {
+                let put = store.put(&round.to_be_bytes(), &[round as u8; 900]).await;
+                put.unwrap_or_else(|error| panic!("round {round}: {error}"));
+                for key in 0..=round {
+                    let found = store.get(&key.to_be_bytes()).await.expect("it is read");
+                    assert_eq!(found, Some(vec![key as u8; 900]), "round {round}");
+                }
+                // The two that were begun, until others are cleaned.
+                assert!(store.stats().segments <= 12, "{:?}", store.stats());
+            })
+            .await;
+        }
+    });
+}
+
+/// The segments that a store begins when it is opened used to be there for puts, whatever was left
+/// for deletes and for cleaning.
+#[test]
+fn a_full_store_that_is_opened_again_still_deletes() {
+    const BYTES: usize = 4000;
+    let (_, disk, mut driver) = simulated(11);
+    let options = || Options {
+        capacity: 10 * SEGMENT,
+        durability: Durability::None,
+        ..options()
+    };
+    driver.block_on(async {
+        let mut put = 0;
+        for round in 0..5 {
+            let (before, segments) = with_store(&disk, options(), async |store| {
+                let before = put;
+                put = put_keys(store, put, BYTES).await;
+                (before, store.stats().segments)
+            })
+            .await;
+            println!("round {round}: {put} keys, {segments} segments");
+            assert!(round == 0 || put == before, "{put} after {before}");
+            assert!(segments <= 12, "{segments}");
+        }
+        with_store(&disk, options(), async |store| {
+            delete_keys(store, 0..put, BYTES).await;
+            assert!(store.is_empty());
+        })
+        .await;
+    });
 }
 
 #[test]
