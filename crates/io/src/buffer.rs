@@ -1,5 +1,6 @@
 //! Memory that disks can read into and write from directly.
 
+use std::cell::RefCell;
 use std::collections::TryReserveError;
 use std::fmt;
 use std::ops::{Deref, DerefMut};
@@ -14,6 +15,16 @@ pub const BLOCK: usize = 4096;
 #[repr(C, align(4096))]
 struct Block([u8; BLOCK]);
 
+/// Buffers of up to so many blocks are kept when they are dropped,
+const SHORT: usize = 2;
+/// so many of each length, by each thread.
+const KEPT: usize = 64;
+
+thread_local! {
+    /// Buffers of one block, of two, …
+    static FREE: RefCell<[Vec<Buffer>; SHORT]> = const { RefCell::new([const { Vec::new() }; SHORT]) };
+}
+
 /// Bytes for direct I/O: aligned to [`BLOCK`]s.
 #[derive(Default)]
 pub struct Buffer(Vec<Block>);
@@ -26,6 +37,36 @@ impl Buffer {
         all.try_reserve_exact(blocks)?;
         all.resize(blocks, Block::zeroed());
         Ok(Buffer(all))
+    }
+
+    /// A buffer of at least this many bytes, to read into. What is in it may be what this thread
+    /// read before: to make and clear one for each short read costs a tenth of that. Fails when
+    /// memory is short.
+    pub fn for_reading(bytes: usize) -> Result<Buffer, TryReserveError> {
+        let kept = |lists: &RefCell<[Vec<Buffer>; SHORT]>| {
+            let of_length = bytes.div_ceil(BLOCK).checked_sub(1)?;
+            lists.borrow_mut().get_mut(of_length)?.pop()
+        };
+        match FREE.try_with(kept) {
+            Ok(Some(buffer)) => Ok(buffer),
+            _ => Buffer::zeroed(bytes),
+        }
+    }
+}
+
+impl Drop for Buffer {
+    fn drop(&mut self) {
+        let Some(of_length) = self.0.len().checked_sub(1).filter(|&it| it < SHORT) else {
+            return;
+        };
+        let blocks = std::mem::take(&mut self.0);
+        // A thread that ends keeps none.
+        let _ = FREE.try_with(|lists| {
+            let list = &mut lists.borrow_mut()[of_length];
+            if list.len() < KEPT {
+                list.push(Buffer(blocks));
+            }
+        });
     }
 }
 
@@ -61,6 +102,34 @@ mod tests {
             assert!(buffer.as_ptr().addr().is_multiple_of(BLOCK));
             assert!(buffer.iter().all(|&byte| byte == 0));
         }
+    }
+
+    #[test]
+    fn short_buffers_are_used_again() {
+        let at = |buffer: &Buffer| buffer.as_ptr().addr();
+        for bytes in [1, BLOCK, BLOCK + 1, 2 * BLOCK] {
+            let buffer = Buffer::for_reading(bytes).expect("there is memory");
+            assert_eq!(buffer.len(), bytes.next_multiple_of(BLOCK));
+            let before = at(&buffer);
+            drop(buffer);
+            let mut again = Buffer::for_reading(bytes).expect("there is memory");
+            assert_eq!(
+                (at(&again), again.len()),
+                (before, bytes.next_multiple_of(BLOCK))
+            );
+            again.fill(1);
+        }
+        // One that is to be zero is.
+        let zeroed = Buffer::zeroed(BLOCK).expect("there is memory");
+        assert!(zeroed.iter().all(|&byte| byte == 0));
+        let none = Buffer::for_reading(0).expect("it takes no memory");
+        assert!(none.is_empty());
+        let long = Buffer::for_reading(10 * BLOCK).expect("there is memory");
+        assert_eq!(long.len(), 10 * BLOCK);
+        // No more are kept than that many.
+        let many: Vec<_> = (0..2 * KEPT).map(|_| Buffer::for_reading(1)).collect();
+        drop(many);
+        FREE.with(|lists| assert_eq!(lists.borrow()[0].len(), KEPT));
     }
 
     #[test]

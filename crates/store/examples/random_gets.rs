@@ -172,7 +172,7 @@ fn read(
     let at = random.below(blocks - 2) * BYTES + (from + random.below(to - from)) * SECTOR;
     let bytes = shape.bytes as usize;
     async move {
-        let buffer = Buffer::zeroed(bytes).expect("there is memory");
+        let buffer = Buffer::for_reading(bytes).expect("there is memory");
         let (_, read) = file.read_exact(buffer, 0..bytes, at).await;
         read.expect("it is read");
     }

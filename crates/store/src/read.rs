@@ -195,10 +195,14 @@ impl Inner {
             range.end = end.next_multiple_of(SECTOR as u64);
         }
         range = self.cache.to_read(segment, range);
-        let buffer = read(segment, range.clone()).await?;
-        self.cache.insert_blocks(segment.id(), range.start, &buffer);
+        let bytes = (range.end - range.start) as usize;
+        let buffer = Buffer::for_reading(bytes).map_err(|_| Error::OutOfMemory)?;
+        let buffer = read_into(segment, buffer, range.clone()).await?;
+        // Behind them is what was read before.
+        let bytes = &buffer[..bytes];
+        self.cache.insert_blocks(segment.id(), range.start, bytes);
         let at = (location.offset() - range.start) as usize;
-        let found = Record::decode(&buffer[at..]).and_then(found);
+        let found = Record::decode(&bytes[at..]).and_then(found);
         let found = found.ok_or_else(|| damaged(segment, location))?;
         Ok((found, range.end - range.start))
     }
@@ -217,6 +221,16 @@ pub(crate) fn damaged(segment: &Segment, location: Location) -> Error {
 pub(crate) async fn read(segment: &Segment, range: std::ops::Range<u64>) -> Result<Buffer, Error> {
     let bytes = (range.end - range.start) as usize;
     let buffer = Buffer::zeroed(bytes).map_err(|_| Error::OutOfMemory)?;
+    read_into(segment, buffer, range).await
+}
+
+/// The same, to the front of this buffer.
+async fn read_into(
+    segment: &Segment,
+    buffer: Buffer,
+    range: std::ops::Range<u64>,
+) -> Result<Buffer, Error> {
+    let bytes = (range.end - range.start) as usize;
     let (buffer, read) = segment.file.read_exact(buffer, 0..bytes, range.start).await;
     read.map_err(Error::disk(&segment.path))?;
     Ok(buffer)

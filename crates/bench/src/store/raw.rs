@@ -8,7 +8,7 @@ use super::one_line;
 
 /// Reads a block.
 pub async fn read_block(file: File, block: u64) -> Result<(), String> {
-    let buffer = Buffer::zeroed(BLOCK).map_err(|_| "there is no memory left")?;
+    let buffer = Buffer::for_reading(BLOCK).map_err(|_| "there is no memory left")?;
     let at = block * BLOCK as u64;
     let (_, read) = file.read_exact(buffer, 0..BLOCK, at).await;
     read.map_err(one_line)

@@ -111,6 +111,7 @@ impl Values {
     /// A string that is held in a room, and when it expires. Yields wherever it would wait for
     /// memory.
     pub async fn held(&self, word: u64) -> Option<(u64, Vec<u8>)> {
+        self.room.as_ref()?;
         let Cached { expires, bytes } = self.cache.as_ref()?.get(&word)?;
         let Bytes::Held(held) = bytes else {
             return None;
