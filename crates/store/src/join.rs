@@ -29,6 +29,21 @@ pub async fn join<A: Future, B: Future>(a: A, b: B) -> (A::Output, B::Output) {
     .await
 }
 
+/// What has been done since others had a turn.
+#[derive(Default)]
+pub(crate) struct Turn(u32);
+
+impl Turn {
+    /// Another step is about to be done. After so many, others go on first.
+    pub async fn after(&mut self, most: u32) {
+        self.0 += 1;
+        if self.0 >= most {
+            self.0 = 0;
+            take_turns().await;
+        }
+    }
+}
+
 /// Lets the task's other futures and other tasks go on first.
 pub(crate) async fn take_turns() {
     let mut is_first = true;

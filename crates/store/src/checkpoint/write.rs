@@ -4,6 +4,7 @@ use timberline_io::{Buffer, File, Mode};
 
 use super::page::{HEADER, Kind, Origin, PAGE, seal};
 use super::{Covered, number_of, path, piece};
+use crate::join::Turn;
 use crate::location::{Location, SegmentId};
 use crate::pieces::Descriptor;
 use crate::record::NEVER;
@@ -13,6 +14,9 @@ use crate::{Error, Store};
 
 /// The fewest segments from one checkpoint to the next.
 const FEWEST: u32 = 4;
+/// Keys after which others have a turn, who may be on the same thread: a get would wait for all
+/// keys of a page, which takes milliseconds.
+const KEYS: u32 = 512;
 
 impl Store {
     /// Begins a checkpoint of the index, without waiting. [`maintain`](Self::maintain) writes one
@@ -72,7 +76,9 @@ impl Inner {
                         .await?;
                 }
             }
+            let mut turn = Turn::default();
             for (key, word) in self.index.iter().filter(|it| it.1 != PENDING) {
+                turn.after(KEYS).await;
                 let location = Location::from_word(word);
                 let listed = match location.expires() || location.is_large() {
                     true => self.listed(&key),

@@ -222,6 +222,34 @@ pub fn writers_and_the_cleaner_go_on_while_a_checkpoint_is_written() {
     assert!(unread > 20);
 }
 
+/// A get on the same thread would wait for all keys of a page otherwise.
+#[test]
+fn others_have_turns_while_a_checkpoint_is_written() {
+    const MANY: u32 = 20_000;
+    let (_, disk, mut driver) = crate::simulated(5);
+    driver.block_on(crate::with_store(
+        &disk,
+        crate::options_with(Durability::None),
+        async |store| {
+            for key in 0..MANY {
+                store.put(&key.to_be_bytes(), b"").await.expect("it is put");
+            }
+            let mut turns = 0;
+            // The first ones may be under way, or wanted because of the puts.
+            for _ in 0..4 {
+                turns = 0;
+                let before = store.stats().checkpoints;
+                store.begin_checkpoint();
+                while store.stats().checkpoints == before {
+                    crate::pause().await;
+                    turns += 1;
+                }
+            }
+            assert!(turns > MANY / 512, "{turns}");
+        },
+    ));
+}
+
 #[test]
 fn the_power_may_go_off_at_any_request_of_a_checkpoint() {
     let mut n = 0;
