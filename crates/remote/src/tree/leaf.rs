@@ -363,8 +363,8 @@ impl RemoteTree {
     }
 
     /// Whether a cached leaf has a change that the pool may not have yet, though every change is to
-    /// be there when its operation ends. The change is not acknowledged, and could be lost with this
-    /// server: whoever is told of it must find it again, so the leaf is written first.
+    /// be there when its operation ends. The change is not acknowledged, and could be lost with
+    /// this server: whoever is told of it must find it again, so the leaf is written first.
     #[inline(always)]
     pub(super) fn is_ahead(&self, leaf: &Frame) -> bool {
         self.options.write_through && leaf.is_dirty()
