@@ -1,7 +1,7 @@
 //! `timberline-leaves` beside `oracle` in two emulated tiers: `leaves_and_oracle <records>
-//! <requests> [<workload>,... [<map> [<placement>,... [uncharged]]]]`. Prints a Markdown table of
-//! missing lines, of what the emulator charged in the second half of the requests, and of the nodes
-//! moved meanwhile.
+//! <requests> [<workload>,... [<map> [<placement>,... [<seed> [uncharged]]]]]`. Prints a Markdown
+//! table of missing lines, of what the emulator charged in the second half of the requests, and of
+//! the nodes moved meanwhile.
 //!
 //! One thread, whose time is a microsecond a request; the worker runs between requests. So no
 //! duration matters. Workloads are those of `timberline bench`; in one whose name ends in `+moves`
@@ -16,7 +16,7 @@ use timberline_bench::workload::{KeySpace, Op, Permutation, Request, Rng, Stream
 
 mod tiers;
 
-use tiers::{Kind, Requests, SEED, Setting, Size};
+use tiers::{Kind, Requests, Setting, Size};
 
 /// The slow tier is CXL memory; a fifth of the tree's bytes are fast.
 fn setting(kinds: Vec<Kind>, charges: bool) -> Setting {
@@ -60,10 +60,10 @@ enum Drawn<'a> {
 
 impl Asked {
     /// Those of a workload by name; `None` if there is none of this name.
-    fn parse(name: &str, records: u64, count: u64) -> Option<Asked> {
+    fn parse(name: &str, records: u64, count: u64, seed: u64) -> Option<Asked> {
         let moving = name.strip_suffix("+moves");
         let zipf = || {
-            let order = Permutation::new(records, Rng::new(SEED, 11));
+            let order = Permutation::new(records, Rng::new(seed, 11));
             (Zipf::new(records, 0.99), order)
         };
         let law = match moving.unwrap_or(name) {
@@ -82,6 +82,7 @@ impl Asked {
                 records,
                 space: KeySpace::new(records).ok()?,
                 count,
+                seed,
             },
             law,
             moves_every: if moving.is_some() {
@@ -103,17 +104,18 @@ impl Requests for Asked {
             records,
             space,
             count,
+            seed,
         } = &self.size;
         let mut drawn = match &self.law {
             Law::Workload(workload) => {
                 workload.hot_epoch().set(0);
-                let stream = workload.stream(space, SEED, 0, 1);
+                let stream = workload.stream(space, *seed, 0, 1);
                 Drawn::Workload(Box::new(stream))
             }
-            Law::Zipf(zipf, order) => Drawn::Zipf(zipf, order, Rng::new(SEED, 0)),
+            Law::Zipf(zipf, order) => Drawn::Zipf(zipf, order, Rng::new(*seed, 0)),
             Law::Few(workload, every, zipf, order) => {
-                let stream = Box::new(workload.stream(space, SEED, 0, 1));
-                Drawn::Few(stream, *every, zipf, order, Rng::new(SEED, 0))
+                let stream = Box::new(workload.stream(space, *seed, 0, 1));
+                Drawn::Few(stream, *every, zipf, order, Rng::new(*seed, 0))
             }
         };
         for nth in 0..*count {
@@ -151,7 +153,7 @@ fn main() -> ExitCode {
     let (Some(records), Some(count)) = (number(0), number(1)) else {
         eprintln!(
             "usage: leaves_and_oracle <records> <requests> [<workload>,... [<map> \
-             [<placement>,... [uncharged]]]]"
+             [<placement>,... [<seed> [uncharged]]]]]"
         );
         return ExitCode::from(2);
     };
@@ -169,11 +171,15 @@ fn main() -> ExitCode {
         eprintln!("a placement is not one of {names}");
         return ExitCode::from(2);
     };
-    let setting = setting(kinds, given.get(5).is_none_or(|it| it != "uncharged"));
+    let Ok(seed) = given.get(5).map_or(Ok(1), |seed| seed.parse()) else {
+        eprintln!("the seed is no number");
+        return ExitCode::from(2);
+    };
+    let setting = setting(kinds, given.get(6).is_none_or(|it| it != "uncharged"));
     tiers::print_head();
     for map in maps {
         for workload in &workloads {
-            let Some(requests) = Asked::parse(workload, records, count) else {
+            let Some(requests) = Asked::parse(workload, records, count, seed) else {
                 eprintln!("unknown workload `{workload}`");
                 return ExitCode::from(2);
             };

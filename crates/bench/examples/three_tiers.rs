@@ -1,5 +1,5 @@
 //! Three emulated tiers (DRAM, CXL, remote), Zipf and a hot set that moves: `three_tiers <records>
-//! <requests> [<map> [<placements>]]`. Prints a Markdown table of missing lines by tier and of what
+//! <requests> [<map> [<placements> [<seed>]]]`. Prints a Markdown table of missing lines by tier and of what
 //! the emulator charged in the second half of the requests.
 //!
 //! One thread, whose time is a microsecond a request; the worker runs between requests. So no
@@ -11,7 +11,7 @@ use timberline_bench::workload::{KeySpace, Op, Request, Rng, Zipf};
 
 mod tiers;
 
-use tiers::{Kind, Requests, SEED, Setting, Size};
+use tiers::{Kind, Requests, Setting, Size};
 
 /// The second tier is CXL memory with 20 % of the tree's bytes, the third remote memory of a
 /// microsecond.
@@ -47,8 +47,9 @@ impl Requests for Asked {
             records,
             space,
             count,
+            seed,
         } = &self.size;
-        let mut random = Rng::new(SEED, 0);
+        let mut random = Rng::new(*seed, 0);
         for nth in 0..*count {
             let epoch = self.moves_every.map_or(0, |every| nth / every);
             let rank = self.zipf.rank(&mut random) + epoch * records / 3;
@@ -63,11 +64,13 @@ fn main() -> ExitCode {
     let number = |at: usize| given.get(at)?.parse().ok().filter(|&it: &u64| it >= 1000);
     let maps = tiers::maps(given.get(2).map(String::as_str));
     let kinds = tiers::kinds(given.get(3).map(String::as_str));
-    let (Some(records), Some(count), Some(maps), Some(kinds)) = (number(0), number(1), maps, kinds)
+    let seed = given.get(4).map_or(Ok(1), |seed| seed.parse());
+    let (Some(records), Some(count), Some(maps), Some(kinds), Ok(seed)) =
+        (number(0), number(1), maps, kinds, seed)
     else {
         let names = Kind::ALL.map(Kind::name).join(", ");
         eprintln!(
-            "usage: three_tiers <records> <requests> [<map> [<placements>]], records and requests \
+            "usage: three_tiers <records> <requests> [<map> [<placements> [<seed>]]], records and requests \
              at least 1000, the map B+tree, ART or Masstree, placements of {names}"
         );
         return ExitCode::from(2);
@@ -81,6 +84,7 @@ fn main() -> ExitCode {
                     records,
                     space: KeySpace::new(records).expect("a size within the range"),
                     count,
+                    seed,
                 },
                 zipf: Zipf::new(records, THETA),
                 moves_every: moves.then_some(count / MOVES),

@@ -5,6 +5,7 @@
 //! duration matters but that of the worker's own column.
 
 use std::hint::black_box;
+use std::ops::ControlFlow;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 use std::time::Duration;
@@ -23,9 +24,6 @@ use timberline_tree::{Art, BTree, Masstree};
 const REQUEST: Duration = Duration::from_micros(1);
 /// The modelled cache, bytes: small beside the tree.
 const CACHE: usize = 256 << 10;
-/// Of the load's order and of the requests.
-pub const SEED: u64 = 1;
-
 /// The tiers, and when their worker runs.
 pub struct Setting {
     /// The slower tiers, by the emulator's names.
@@ -46,6 +44,8 @@ pub struct Size {
     pub records: u64,
     pub space: KeySpace,
     pub count: u64,
+    /// Of the load's order and of the requests.
+    pub seed: u64,
 }
 
 /// The records and the requests of a run.
@@ -209,9 +209,10 @@ macro_rules! runs {
                 records,
                 space,
                 count,
+                seed,
             } = requests.size();
             let (records, count) = (*records, *count);
-            for (nth, id) in load_order(records, SEED, 0, 1).enumerate() {
+            for (nth, id) in load_order(records, *seed, 0, 1).enumerate() {
                 if setting.works_while_loading {
                     step(nth as u64, false);
                 }
@@ -223,8 +224,11 @@ macro_rules! runs {
             };
             if let Some(oracle) = &oracle {
                 oracle.begin_counting();
-                requests.each(&mut |_, request| {
-                    map.get(&request.key);
+                requests.each(&mut |_, request| match request.op {
+                    // They don't tell what will be read.
+                    Op::Insert => {}
+                    Op::Scan(_) => $ask(&map, &request, 0),
+                    _ => _ = map.get(&request.key),
                 });
                 oracle.arrange(&*map.placed(), 8);
             }
@@ -260,7 +264,14 @@ macro_rules! runs {
                 Op::Insert => _ = map.insert(&request.key, nth).expect("memory"),
                 Op::Update => _ = map.update(&request.key, nth),
                 Op::ReadModifyWrite => _ = map.update(&request.key, read() + 1),
-                Op::Read | Op::Scan(_) => _ = black_box(read()),
+                Op::Read => _ = black_box(read()),
+                Op::Scan(limit) => {
+                    let visit = |_, value| {
+                        black_box(value);
+                        ControlFlow::Continue(())
+                    };
+                    map.scan(&request.key, limit.into(), visit);
+                }
             }
         }
     };
