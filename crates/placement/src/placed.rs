@@ -209,8 +209,8 @@ pub trait RecordCache {
         false
     }
 
-    /// Fast memory has another limit: the placement tells anew how many pages there may be. Drops
-    /// all of them if that makes a great difference.
+    /// The placement tells anew how many pages there may be, since fast memory has another limit or
+    /// the placement changed its mind. Drops all of them if that makes a great difference.
     fn refit_record_pages(&self) {}
 }
 

@@ -39,7 +39,7 @@ impl Placement for Watching {
     }
 
     fn on_access(&self, _: LeafRef<'_>, access: Access) -> u32 {
-        if let Access::Rewrite { .. } = access {
+        if access == Access::Rewrite {
             self.rewrites.fetch_add(1, Relaxed);
         }
         1
@@ -155,7 +155,7 @@ fn a_copy_is_what_its_record_is() {
 }
 
 #[test]
-fn a_placement_is_told_whose_changes_go_to_a_copy_too() {
+fn a_placement_is_told_what_is_changed_after_a_copy_served_its_lookup() {
     let (map, watching) = loaded();
     fill(&*map.placed());
     let (copied, another) = (30, 33);
@@ -166,6 +166,8 @@ fn a_placement_is_told_whose_changes_go_to_a_copy_too() {
         watching.rewrites.load(Relaxed) - before
     };
     assert_eq!(told(&|| assert!(map.update(&copied, 1).is_some())), 1);
+    assert_eq!(told(&|| assert!(map.update(&copied, 3).is_some())), 0);
+    assert_eq!(get(&map, &watching, copied), (Some(3), true));
     assert_eq!(told(&|| assert!(map.insert(&copied, 2).is_ok())), 1);
     assert_eq!(told(&|| assert!(map.update(&another, 1).is_some())), 0);
     assert_eq!(told(&|| assert!(map.insert(&another, 2).is_ok())), 0);

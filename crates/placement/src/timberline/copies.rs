@@ -5,6 +5,15 @@
 //! hotter than that, pages are victims like cold leaves. Where there are no pages, a few are added
 //! occasionally, as probes, to measure their value.
 //!
+//! A page has copies of the records that a hash sends to it rather than to another of the pages
+//! that there may be. The fewer these are, the hotter the records in each, and the fewer records
+//! have copies. Where nearly all accesses are reads, copies are worth most of fast memory. Where
+//! half of them are changes, which copies save nothing, they are worth a quarter of it, as few hot
+//! pages ([`Spread`]).
+//!
+//! A page learns which of its records are hot: it takes some accesses to each. Until there was one
+//! for each slow record, pages are not judged, and are victims only of leaves that are twice as hot.
+//!
 //! While there is a page, every lookup pays for it, in a fast leaf or not: it computes the place of
 //! a copy. So all pages go where even as many as beat leaves would answer too few accesses. That is
 //! known of a few pages: each answers the same part of all accesses.
@@ -24,13 +33,51 @@ const MAX_BACKOFF: Duration = Duration::from_secs(16);
 const REMEMBERED: f64 = 0.8;
 /// A round adds at most one page for this many existing ones.
 const GROWTH: usize = 4;
-/// Warm-up: a page is warm after one to two times this long, and then holds most hot records.
+/// Warm-up: a page is warm after one to two times this long, and then holds the hottest records.
 const WARM_UP: Duration = Duration::from_millis(500);
 /// Copies pay where they answer this fraction of all accesses. A lookup takes some 20 instructions
 /// and the bandwidth of a line to look for one, and saves a wait for slow memory if it finds one.
 const PAYS: f64 = 1.0 / 32.0;
 /// The verdict waits until copies that barely pay would have answered so many samples.
 const ENOUGH: f64 = 16.0;
+/// Wide, there may be this many times as many pages as narrow.
+const WIDER: usize = 3;
+/// Records are spread narrow where more of the accesses than the first are changes, and wide where
+/// fewer than the second are.
+const MANY_CHANGES: f64 = 0.2;
+const FEW_CHANGES: f64 = 0.125;
+/// Pages that have learned answer so many times as much as while they learn, at most.
+const LEARNED: u16 = 2;
+/// Samples that tell, and after which half of them are forgotten.
+const SOME: f64 = 256.0;
+const PLENTY: f64 = 4096.0;
+
+/// Over how many pages the hash spreads records.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub enum Spread {
+    /// A third of those that there may be.
+    Narrow,
+    /// All.
+    #[default]
+    Wide,
+}
+
+impl Spread {
+    /// One part in so many of the pages that there may be.
+    pub fn part(self) -> usize {
+        match self {
+            Spread::Narrow => WIDER,
+            Spread::Wide => 1,
+        }
+    }
+}
+
+/// Pages that come back after a change of the spread.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+struct Expected {
+    pages: usize,
+    heat: u16,
+}
 
 pub struct Copies {
     /// Samples of all accesses, halved whenever heat is.
@@ -48,8 +95,21 @@ pub struct Copies {
     /// Pages that will be warm when the warm-up ends.
     warming: usize,
     warm_up_ends: Duration,
+    /// Accesses so far, by the samples.
+    accesses: u64,
+    /// The same when the number of pages had last grown much, and the number of pages then.
+    learn_since: u64,
+    learners: usize,
+    /// Pages learn for so many accesses.
+    lesson: u64,
     /// Of probes.
     backoff: Backoff,
+    /// Recent samples, and how many of them were changes.
+    recent: f64,
+    changed: f64,
+    spread: Spread,
+    /// What is to come back after a change of the spread, until a page is warm.
+    expected: Option<Expected>,
 }
 
 impl Default for Copies {
@@ -63,7 +123,15 @@ impl Default for Copies {
             mature: 0,
             warming: 0,
             warm_up_ends: Duration::ZERO,
+            accesses: 0,
+            learn_since: 0,
+            learners: 0,
+            lesson: 0,
             backoff: Backoff::new(MIN_BACKOFF, MAX_BACKOFF),
+            spread: Spread::default(),
+            recent: 0.0,
+            changed: 0.0,
+            expected: None,
         }
     }
 }
@@ -90,11 +158,67 @@ impl Copies {
         }
         self.warming = self.warming.min(pages);
         self.mature = self.mature.min(pages);
-        if self.mature == 0 {
-            (self.saved, self.exposure) = (0.0, 0.0);
-            (self.saved_since, self.exposure_since) = (0.0, 0.0);
+        match self.mature {
+            0 => self.forget(),
+            _ => self.expected = None,
         }
         self.mature
+    }
+
+    /// Takes in a round's samples, with the accesses that each stands for, and how many of them
+    /// changed a record; the number of pages now, and how many records are slow.
+    pub fn learn(
+        &mut self,
+        (samples, interval, changed): (u64, u32, u64),
+        pages: usize,
+        records: usize,
+    ) {
+        self.accesses += samples * u64::from(interval);
+        self.recent += samples as f64;
+        self.changed += changed as f64;
+        while self.recent > PLENTY {
+            self.recent /= 2.0;
+            self.changed /= 2.0;
+        }
+        if pages > self.learners + self.learners / GROWTH / 2 {
+            (self.learn_since, self.learners) = (self.accesses, pages);
+        }
+        self.lesson = records as u64;
+        self.learners = self.learners.min(pages);
+    }
+
+    /// Whether pages still learn which records are hot: they are not judged.
+    pub fn is_learning(&self) -> bool {
+        self.accesses - self.learn_since < self.lesson
+    }
+
+    /// No page is warm.
+    fn forget(&mut self) {
+        (self.saved, self.exposure) = (0.0, 0.0);
+        (self.saved_since, self.exposure_since) = (0.0, 0.0);
+    }
+
+    /// Another spread, if the accesses ask for it, given the number of pages. Then all pages go, and
+    /// come back as candidates.
+    pub fn respread(&mut self, pages: usize, now: Duration) -> Option<Spread> {
+        if self.recent < SOME {
+            return None;
+        }
+        let changes = self.changed / self.recent;
+        let to = match self.spread {
+            Spread::Narrow if changes < FEW_CHANGES => Spread::Wide,
+            Spread::Wide if changes > MANY_CHANGES => Spread::Narrow,
+            _ => return None,
+        };
+        self.spread = to;
+        let heat = self.heat().unwrap_or(0);
+        self.expected = (pages > 0).then_some(Expected { pages, heat });
+        (self.warming, self.mature) = (0, 0);
+        self.forget();
+        // As new ones: they are warm after a whole time.
+        self.warm_up_ends = now.saturating_add(WARM_UP);
+        (self.learn_since, self.learners) = (self.accesses, 0);
+        Some(to)
     }
 
     /// Whether pages pay, or may pay, given how many there would be: those that are there and those
@@ -102,6 +226,10 @@ impl Copies {
     pub fn pay(&mut self, pages: usize, now: Duration) -> bool {
         let barely = PAYS / pages.max(1) as f64 * self.exposure_since;
         if barely < ENOUGH {
+            return true;
+        }
+        if self.is_learning() {
+            (self.saved_since, self.exposure_since) = (0.0, 0.0);
             return true;
         }
         let pay = self.saved_since >= barely;
@@ -133,6 +261,15 @@ impl Copies {
         })
     }
 
+    /// The heat below which leaves do not replace pages: while these learn, twice what is known.
+    pub fn heat_as_victims(&self) -> Option<u16> {
+        let heat = self.heat()?;
+        match self.is_learning() {
+            true => Some((LEARNED * heat).min(HOTTEST)),
+            false => Some(heat),
+        }
+    }
+
     /// How many new pages are candidates, and the heat of each, given the number of pages and its
     /// maximum. `enough` is the heat with which a leaf would be promoted.
     pub fn candidates(
@@ -142,6 +279,13 @@ impl Copies {
         now: Duration,
     ) -> (usize, u16) {
         let probe = most.div_ceil(PROBE);
+        if let Some(expected) = self.expected
+            && self.is_learning()
+        {
+            let more = expected.pages.min(most).saturating_sub(pages);
+            let heat = Margin::OF_NODES.worth_it(expected.heat) - 1;
+            return (more, heat.max(enough));
+        }
         if pages >= probe {
             return match self.heat() {
                 None | Some(0) => (0, 0),
@@ -241,6 +385,74 @@ mod tests {
         (copies.exposure_since, copies.saved_since) = (1e9, 0.0);
         assert!(!copies.pay(640, 51 * SECOND));
         assert_eq!(next(&mut copies, 51), Some(4), "not at once");
+    }
+
+    /// Ten warm pages of this many samples each.
+    fn known(samples: f64) -> Copies {
+        let mut copies = Copies::default();
+        for (round, seen) in [(0, 0), (1, 0), (1, 1000)] {
+            copies.observe(seen, seen as f64 / 100.0 * samples, 10, round * SECOND);
+        }
+        assert_eq!(copies.heat(), Some(samples as u16 * SAMPLE));
+        copies
+    }
+
+    #[test]
+    fn records_are_spread_over_few_pages_where_many_accesses_are_changes() {
+        let mut copies = known(15.0);
+        let mut after = |samples, changed| {
+            copies.learn((samples, 1, changed), 10, 500);
+            copies.respread(10, SECOND)
+        };
+        assert_eq!(after(200, 100), None, "too few samples");
+        assert_eq!(after(100, 50), Some(Spread::Narrow));
+        assert_eq!(after(300, 60), None, "no more than before");
+        assert_eq!(after(10_000, 1500), None, "still not few");
+        assert_eq!(after(10_000, 1000), Some(Spread::Wide));
+        assert_eq!(after(10_000, 1900), None);
+        assert_eq!(after(10_000, 2500), Some(Spread::Narrow));
+    }
+
+    #[test]
+    fn after_a_change_of_the_spread_as_many_pages_come_back_at_once() {
+        let mut copies = known(15.0);
+        copies.learn((1000, 1, 500), 10, 5000);
+        assert!(copies.respread(10, SECOND).is_some());
+        assert_eq!((copies.heat(), copies.is_learning()), (None, true));
+        let at_fifteen = Margin::OF_NODES.worth_it(15 * SAMPLE) - 1;
+        assert_eq!(copies.candidates((0, 30), 99, SECOND), (10, at_fifteen));
+        assert_eq!(copies.candidates((8, 30), 299, SECOND), (2, 299));
+        for (half, mature) in [(2, 0), (3, 0), (4, 10)] {
+            assert_eq!(copies.observe(1000, 100.0, 10, half * WARM_UP), mature);
+        }
+        copies.observe(1000, 100.0, 10, 2 * SECOND);
+        assert_eq!(copies.candidates((10, 30), 99, 2 * SECOND).0, 2, "by worth");
+    }
+
+    #[test]
+    fn pages_learn_for_an_access_to_each_slow_record() {
+        let mut copies = Copies::default();
+        let mut learns = |accesses: u64, pages| {
+            copies.learn((accesses / 4, 4, 0), pages, 5000);
+            copies.is_learning()
+        };
+        assert!(learns(4000, 10));
+        assert!(learns(4000, 11), "nearly as many");
+        assert!(!learns(4000, 10));
+        assert!(learns(0, 20), "new ones");
+        assert!(!learns(5000, 20));
+        let mut copies = known(7.0);
+        assert_eq!(copies.heat_as_victims(), Some(7 * SAMPLE));
+        copies.learn((0, 4, 0), 10, 5000);
+        assert_eq!(copies.heat_as_victims(), Some(14 * SAMPLE));
+        // Learning pages are not judged, however little they answer.
+        let mut copies = known(0.0);
+        copies.learn((0, 4, 0), 10, 5000);
+        copies.observe(100_000, 0.0, 10, SECOND);
+        assert!(copies.pay(640, SECOND));
+        copies.learn((2000, 4, 0), 10, 5000);
+        copies.observe(100_000, 0.0, 10, SECOND);
+        assert!(!copies.pay(640, SECOND));
     }
 
     #[test]

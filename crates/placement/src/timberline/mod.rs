@@ -51,6 +51,7 @@ use crate::workers::Worker;
 use crate::{Access, KeyBytes, LeafRef, MAX_SAMPLE_INTERVAL, NewNode, NodeKey, Placement, View};
 use allowance::Allowance;
 use chance::Reached;
+use copies::Spread;
 use estimates::Estimates;
 use heat::{Heat, SAMPLE};
 use mover::Mover;
@@ -103,8 +104,12 @@ struct Seen {
     reached: Reached,
     /// Of these, accesses served by a warm page of the record cache.
     copied: AtomicU64,
-    /// Of these, changes of a record that has a copy in a warm page.
+    /// Of all, changes of a record.
+    changed: AtomicU64,
+    /// Of those served by a warm page, lookups of a record that was changed next.
     rewritten: AtomicU64,
+    /// The heat of the last access to a copy in a warm page.
+    last_copied: AtomicU16,
     /// Slow leaves that seem hot: promotion candidates.
     candidates: Mutex<Vec<Candidate>>,
 }
@@ -178,6 +183,8 @@ pub struct Timberline {
     most_waiting: usize,
     /// How many pages of the record cache are warm: the first ones.
     mature: AtomicUsize,
+    /// Records are spread over one part in so many of the pages that there may be.
+    narrowed: AtomicUsize,
     /// Of the mover's last round, once [`Timberline::estimates`] was called.
     estimates: Mutex<Estimates>,
     is_viewed: AtomicBool,
@@ -213,6 +220,7 @@ impl Timberline {
             waiting: AtomicUsize::new(0),
             most_waiting: heap_of_candidates(usable),
             mature: AtomicUsize::new(0),
+            narrowed: AtomicUsize::new(Spread::default().part()),
             estimates: Mutex::default(),
             is_viewed: AtomicBool::new(false),
             home,
@@ -285,16 +293,18 @@ impl Placement for Timberline {
             return pass.min(MAX_SAMPLE_INTERVAL);
         }
         let (sampling, seen) = (self.sampling(), self.seen.assigned());
+        if access == Access::Rewrite {
+            count(&seen.rewritten, seen.last_copied.swap(0, Relaxed));
+            return sampling.pass(&seen.draws);
+        }
         let more = sampling.heat(leaf.tier, &seen.draws);
         if more == 0 {
             return sampling.pass(&seen.draws);
         }
         let heat = self.heat.warm(leaf, more);
         count(&seen.samples, more);
-        if let Access::Rewrite { page } = access
-            && self.is_mature(page)
-        {
-            count(&seen.rewritten, more);
+        if access == Access::Change {
+            count(&seen.changed, more);
         }
         if !leaf.tier.is_fast() {
             count(&seen.slow, more);
@@ -334,6 +344,10 @@ impl Placement for Timberline {
     }
 
     fn record_pages(&self, nodes: usize) -> usize {
+        self.most_record_pages(nodes) / self.narrowed.load(Relaxed)
+    }
+
+    fn most_record_pages(&self, nodes: usize) -> usize {
         (nodes as f64 * self.config.copies.clamp(0.0, 1.0)) as usize
     }
 
@@ -341,9 +355,9 @@ impl Placement for Timberline {
         let (sampling, seen) = (self.sampling(), self.seen.assigned());
         let heat = sampling.heat(TierId::FAST, &seen.draws);
         count(&seen.samples, heat);
-        if self.is_mature(page) {
-            count(&seen.copied, heat);
-        }
+        let warm = if self.is_mature(page) { heat } else { 0 };
+        count(&seen.copied, warm);
+        seen.last_copied.store(warm, Relaxed);
         sampling.pass(&seen.draws)
     }
 

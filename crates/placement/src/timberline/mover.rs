@@ -24,6 +24,8 @@ use crate::{MAX_SAMPLE_INTERVAL, Move, Placed};
 
 /// Moves before the memory of demoted nodes is reclaimed: small enough for the reserve to last.
 pub const BATCH: usize = 64;
+/// A record of two words takes about so many bytes of a leaf.
+const BYTES_OF_RECORD: usize = 20;
 /// Below this fill of fast memory the heat of its leaves is of no use yet.
 const ROOM: f64 = 0.75;
 
@@ -108,7 +110,17 @@ impl Mover {
             free += pages.count as isize;
             pages = Pages::default();
         }
-        let among_coldest = margin.worth_it(histogram.nth_coldest(1 + fast_leaves / 100));
+        let coldest = histogram.nth_coldest(1 + fast_leaves / 100);
+        let here = tree.record_pages().0;
+        if let Some(spread) = self.copies.respread(here, now) {
+            policy.narrowed.store(spread.part(), Relaxed);
+            policy.mature.store(0, Relaxed);
+            tree.refit_record_pages();
+            tree.reclaim();
+            free += (here - tree.record_pages().0.min(here)) as isize;
+            pages = Pages::default();
+        }
+        let among_coldest = margin.worth_it(coldest);
         let (more, heat) = self
             .copies
             .candidates(useful_pages(tree), among_coldest, now);
@@ -200,7 +212,7 @@ impl Mover {
 
     /// The pages of the record cache, with their heat.
     fn pages(&self, tree: &dyn Placed) -> Pages {
-        match self.copies.heat() {
+        match self.copies.heat_as_victims() {
             Some(heat) => Pages {
                 count: tree.record_pages().0,
                 heat,
@@ -340,6 +352,12 @@ impl Worker for Mover {
         let saved = (copied as f64 - rewritten as f64) / f64::from(SAMPLE);
         let pages = tree.record_pages().0;
         let mature = self.copies.observe(samples, saved, pages, now);
+        let changed = taken(|seen| &seen.changed) / each;
+        let bytes: usize = (1..tree.tiers())
+            .map(|tier| tree.fill(TierId(tier)).used)
+            .sum();
+        let taken_in = (samples, policy.interval(), changed);
+        self.copies.learn(taken_in, pages, bytes / BYTES_OF_RECORD);
         policy.mature.store(mature, Relaxed);
         let fast = self.fast.victims.leaves(tree);
         self.uncooled += samples;

@@ -29,15 +29,27 @@ pub(super) fn cache(
         return None;
     }
     let reach = arenas.range_of(TierId::FAST).len();
-    let most = placement.record_pages(reach / node);
-    RecordCache::new(arenas, pages_of(arenas, node, placement), most, node)
+    let most = placement.most_record_pages(reach / node);
+    let cache = RecordCache::new(arenas, pages_of(arenas, node, placement), most, node)?;
+    cache.leave(arenas, most_pages_of(arenas, node, placement));
+    Some(cache)
 }
 
 /// The most pages that the placement wants now.
 fn pages_of(arenas: &Arenas, node: usize, placement: &dyn Placement) -> usize {
+    placement.record_pages(nodes_in(arenas, node))
+}
+
+/// The most that it may want while fast memory has this limit.
+fn most_pages_of(arenas: &Arenas, node: usize, placement: &dyn Placement) -> usize {
+    placement.most_record_pages(nodes_in(arenas, node))
+}
+
+/// How many nodes fast memory can hold.
+fn nodes_in(arenas: &Arenas, node: usize) -> usize {
     // The limit may exceed all memory.
     let reach = arenas.range_of(TierId::FAST).len();
-    placement.record_pages(arenas.usable(TierId::FAST).min(reach) / node)
+    arenas.usable(TierId::FAST).min(reach) / node
 }
 
 impl<M: Memory, const WORDS: usize, P: Payload> Tree<M, WORDS, P> {
@@ -104,7 +116,8 @@ impl<M: Memory, const WORDS: usize, P: Payload> Tree<M, WORDS, P> {
             if let Some(cache) = self.copies()
                 && self.store.report_is_due(guard)
             {
-                self.store.report_copy(cache.page_of(key), guard);
+                let (page, copy) = (cache.page_of(key), RecordCache::identify(key));
+                self.store.report_copy(page, copy, guard);
             }
         });
         Some(value)
@@ -134,8 +147,18 @@ impl<M: Memory, const WORDS: usize, P: Payload> Tree<M, WORDS, P> {
         guard: &Guard,
     ) -> Access {
         match self.copies_of(leaf) {
-            Some(cache) => rewrite(cache, leaf.key(index), Body::value(leaf, index), guard),
-            None => Access::Reuse,
+            Some(cache) => self.rewrite(cache, leaf.key(index), Body::value(leaf, index), guard),
+            None => Access::Change,
+        }
+    }
+
+    /// Out of line, for updates of fast leaves.
+    #[cold]
+    #[inline(never)]
+    fn rewrite(&self, cache: &RecordCache, key: u64, value: Loan<'_>, guard: &Guard) -> Access {
+        match cache.rewrite(key, value, guard) {
+            true => self.store.changed_copy(RecordCache::identify(key), guard),
+            false => Access::Change,
         }
     }
 
@@ -187,8 +210,10 @@ impl<M: Memory, const WORDS: usize, P: Payload> Tree<M, WORDS, P> {
     /// Has the placement tell anew how many pages there may be.
     pub(super) fn refit_copies(&self) {
         if let Some(cache) = self.copies() {
-            let pages = pages_of(self.store.arenas(), Self::BYTES, &*self.store.placement);
+            let (arenas, placement) = (self.store.arenas(), &*self.store.placement);
+            let pages = pages_of(arenas, Self::BYTES, placement);
             cache.refit(pages, &self.store, &self.store.pin());
+            cache.leave(arenas, most_pages_of(arenas, Self::BYTES, placement));
         }
     }
 
@@ -230,17 +255,6 @@ impl<M: Memory, const WORDS: usize, H: Represent> Tree<M, WORDS, Values<H>> {
         }
         self.note(*leaf, Access::Reuse, guard);
         Ok(found)
-    }
-}
-
-/// Out of line, for updates of fast leaves.
-#[cold]
-#[inline(never)]
-fn rewrite(cache: &RecordCache, key: u64, value: Loan<'_>, guard: &Guard) -> Access {
-    let page = cache.page_of(key);
-    match cache.rewrite(key, value, guard) {
-        true => Access::Rewrite { page },
-        false => Access::Reuse,
     }
 }
 

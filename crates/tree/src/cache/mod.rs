@@ -110,7 +110,6 @@ impl RecordCache {
             return None;
         }
         let directory = Directory::new(arenas, most, page_bytes)?;
-        directory.leave(arenas, pages);
         Some(RecordCache {
             directory,
             pages: AtomicUsize::new(0),
@@ -167,6 +166,11 @@ impl RecordCache {
         {
             hint::prefetch_lines(page + index * BUCKET_BYTES, 1);
         }
+    }
+
+    /// What tells a record's copy from nearly all others; not 0.
+    pub fn identify(key: u64) -> u64 {
+        mix(key) | 1
     }
 
     /// The number of the page that a record's copy would be in.
@@ -299,7 +303,12 @@ impl RecordCache {
             page.reclaim(store, guard);
         }
         self.places.store(pages, Release);
-        self.directory.leave(store.arenas(), pages);
+    }
+
+    /// Has chunks leave it memory for an account of so many pages.
+    pub fn leave(&self, arenas: &Arenas, pages: usize) {
+        self.directory
+            .leave(arenas, pages.min(self.directory.most()));
     }
 
     fn lock(&self) -> MutexGuard<'_, ()> {

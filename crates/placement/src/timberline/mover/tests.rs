@@ -179,7 +179,7 @@ fn copies_that_are_read_to_be_changed_are_worth_nothing() {
     for round in 0..80 {
         for _ in 0..50 * tree.record_pages().0 {
             policy.on_copy_access(0);
-            touch(&policy, &arenas, 0, 1, Access::Rewrite { page: 0 });
+            touch(&policy, &arenas, 0, 1, Access::Rewrite);
         }
         ask(&policy, &arenas, round % 64, 50);
         clockwork.run_for(&tree, Duration::from_millis(200));
