@@ -12,7 +12,8 @@
 //! pages ([`Spread`]).
 //!
 //! A page learns which of its records are hot: it takes some accesses to each. Until there was one
-//! for each slow record, pages are not judged, and are victims only of leaves that are twice as hot.
+//! for each slow record, pages are not judged, and are victims only of leaves that are four times
+//! as hot.
 //!
 //! While there is a page, every lookup pays for it, in a fast leaf or not: it computes the place of
 //! a copy. So all pages go where even as many as beat leaves would answer too few accesses. That is
@@ -47,7 +48,7 @@ const WIDER: usize = 3;
 const MANY_CHANGES: f64 = 0.2;
 const FEW_CHANGES: f64 = 0.125;
 /// Pages that have learned answer so many times as much as while they learn, at most.
-const LEARNED: u16 = 2;
+const LEARNED: u16 = 4;
 /// Samples that tell, and after which half of them are forgotten.
 const SOME: f64 = 256.0;
 const PLENTY: f64 = 4096.0;
@@ -261,7 +262,7 @@ impl Copies {
         })
     }
 
-    /// The heat below which leaves do not replace pages: while these learn, twice what is known.
+    /// The heat below which leaves do not replace pages: while these learn, four times what is known.
     pub fn heat_as_victims(&self) -> Option<u16> {
         let heat = self.heat()?;
         match self.is_learning() {
@@ -444,7 +445,7 @@ mod tests {
         let mut copies = known(7.0);
         assert_eq!(copies.heat_as_victims(), Some(7 * SAMPLE));
         copies.learn((0, 4, 0), 10, 5000);
-        assert_eq!(copies.heat_as_victims(), Some(14 * SAMPLE));
+        assert_eq!(copies.heat_as_victims(), Some(28 * SAMPLE));
         // Learning pages are not judged, however little they answer.
         let mut copies = known(0.0);
         copies.learn((0, 4, 0), 10, 5000);
