@@ -262,10 +262,12 @@ impl Copies {
         })
     }
 
-    /// The heat below which leaves do not replace pages: while these learn, four times what is known.
-    pub fn heat_as_victims(&self) -> Option<u16> {
+    /// The heat below which leaves do not replace pages, given their number and the most that there
+    /// may be: while these learn, four times what is known, and a probe is none.
+    pub fn heat_as_victims(&self, (pages, most): (usize, usize)) -> Option<u16> {
         let heat = self.heat()?;
         match self.is_learning() {
+            true if pages <= most.div_ceil(PROBE) => None,
             true => Some((LEARNED * heat).min(HOTTEST)),
             false => Some(heat),
         }
@@ -443,9 +445,10 @@ mod tests {
         assert!(learns(0, 20), "new ones");
         assert!(!learns(5000, 20));
         let mut copies = known(7.0);
-        assert_eq!(copies.heat_as_victims(), Some(7 * SAMPLE));
+        assert_eq!(copies.heat_as_victims((10, 640)), Some(7 * SAMPLE));
         copies.learn((0, 4, 0), 10, 5000);
-        assert_eq!(copies.heat_as_victims(), Some(28 * SAMPLE));
+        assert_eq!(copies.heat_as_victims((11, 640)), Some(28 * SAMPLE));
+        assert_eq!(copies.heat_as_victims((10, 640)), None, "a probe");
         // Learning pages are not judged, however little they answer.
         let mut copies = known(0.0);
         copies.learn((0, 4, 0), 10, 5000);

@@ -212,7 +212,7 @@ impl Mover {
 
     /// The pages of the record cache, with their heat.
     fn pages(&self, tree: &dyn Placed) -> Pages {
-        match self.copies.heat_as_victims() {
+        match self.copies.heat_as_victims(useful_pages(tree)) {
             Some(heat) => Pages {
                 count: tree.record_pages().0,
                 heat,
