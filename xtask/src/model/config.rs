@@ -13,7 +13,7 @@ use super::verdict::Verdict;
 const MODELS: [&str; 2] = ["migration", "members"];
 /// The folders that configurations lie in, in the order in which they run.
 const FOLDERS: [&str; 4] = ["checked", LONG, "reached", SEEDED];
-/// Configurations of more than 200,000 states, which only a change of a model asks for.
+/// Large configurations, which only a change of a model asks for.
 const LONG: &str = "long";
 const SEEDED: &str = "seeded";
 
