@@ -129,6 +129,30 @@ impl<M: Memory, R: Reach> Tree<M, R> {
         pinned: Pinned<'g>,
         end: impl FnOnce(Found<'g, R>) -> T,
     ) -> Result<T, Restart> {
+        match cfg!(debug_assertions) {
+            true => self.find_first::<WRITES, B>(key, pinned).map(end),
+            false => self.find_and::<WRITES, B, T>(key, pinned, end),
+        }
+    }
+
+    /// The place that debug builds pass on. With `end` in each exit an insert was a function of
+    /// 60 KB, which took the compiler long.
+    #[inline(never)]
+    fn find_first<'g, const WRITES: bool, B: AsRef<[u8]> + ?Sized>(
+        &'g self,
+        key: &B,
+        pinned: Pinned<'g>,
+    ) -> Result<Found<'g, R>, Restart> {
+        self.find_and::<WRITES, B, _>(key, pinned, |found| found)
+    }
+
+    #[inline(always)]
+    fn find_and<'g, const WRITES: bool, B: AsRef<[u8]> + ?Sized, T>(
+        &'g self,
+        key: &B,
+        pinned: Pinned<'g>,
+        end: impl FnOnce(Found<'g, R>) -> T,
+    ) -> Result<T, Restart> {
         let (parent, link) = self.root.read::<R>(pinned)?;
         let way = Passed::default();
         if let Some(direct) = link.direct() {
