@@ -15,7 +15,7 @@ pub fn no_increment_is_lost<T: TestMap>() {
     const APART: u64 = 20;
     const ROUNDS: u64 = effort::times(300);
     let seed = seed();
-    for &make in placing::ALL {
+    for &make in placing::FOR_THREADS {
         let (map, placing) = placing::map::<T>(make, seed, 2 * arenas::CHUNK, arenas::AMPLE);
         for counter in 0..COUNTERS {
             map.insert(counter * APART, 0).unwrap();
@@ -102,7 +102,7 @@ fn exchange(map: &impl TestMap, thread: u64) -> Ledger {
 /// Every value put in comes out once: replaced, removed, or still there at the end.
 pub fn every_value_comes_out_once<T: TestMap>() {
     let seed = seed();
-    for &make in placing::ALL {
+    for &make in placing::FOR_THREADS {
         let (map, placing) = placing::map::<T>(make, seed, arenas::CHUNK, arenas::AMPLE);
         let moving = Draw::new(seed, 99);
         let ledgers = migrator::beside(&map, moving, SHARED, || {

@@ -88,12 +88,15 @@ pub fn agrees_with_a_sorted_map<T: TestMap>() {
 /// Longer than what can be shrunk, with the tree growing and shrinking in waves.
 pub fn agrees_over_a_long_run<T: TestMap>() {
     const KEYS: u64 = 3_000;
+    const WAVE: u64 = 8_000;
+    // A wave passes through what the one before did; for more there are other seeds.
+    const STEPS: u64 = 3 * WAVE;
     let seed = seed();
     for &placing in placing::ALL {
         let (map, placing) = make::<T>(placing, seed);
         let (mut draw, mut model) = (Draw::new(seed, 1), BTreeMap::new());
-        for step in 0..60_000u64 {
-            let growing = step / 4_000 % 2 == 0;
+        for step in 0..STEPS {
+            let growing = step % WAVE < WAVE / 2;
             let key = draw.below(KEYS).wrapping_sub(KEYS / 2);
             if draw.once_in(if growing { 4 } else { 8 }) == growing {
                 apply(&map, &mut model, &Op::Remove(key));

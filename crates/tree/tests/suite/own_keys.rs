@@ -38,7 +38,7 @@ fn work(map: &impl TestMap, thread: u64, mut draw: Draw) -> BTreeMap<u64, u64> {
 
 pub fn threads_with_their_own_keys_lose_nothing<T: TestMap>() {
     let seed = seed();
-    for &make in placing::ALL {
+    for &make in placing::FOR_THREADS {
         let (map, placing) = placing::map::<T>(make, seed, 8 * arenas::CHUNK, arenas::AMPLE);
         let moving = Draw::new(seed, 99);
         let model = migrator::beside(&map, moving, KEYS, || {

@@ -57,6 +57,12 @@ pub const ALL: &[Make] = &[
     },
 ];
 
+/// Those that threads who use a map can tell apart. The other steps of SIDLE's ablation differ in
+/// what their workers do, and these run when all threads are done.
+pub const FOR_THREADS: &[Make] = &[
+    ALL[0], ALL[1], ALL[2], ALL[3], ALL[4], ALL[6], ALL[9], ALL[10],
+];
+
 /// Those under which records may have copies, in a map that makes any.
 #[allow(dead_code, reason = "not every program that has the suite asks")]
 pub const COPYING: &[Make] = &[

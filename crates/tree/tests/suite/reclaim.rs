@@ -11,7 +11,7 @@ use super::{TestMap, arenas, check, effort, migrator, placing, threads};
 pub fn churn_gives_everything_back<T: TestMap>() {
     const KEYS: u64 = 1_500;
     let seed = seed();
-    for &make in placing::ALL {
+    for &make in placing::FOR_THREADS {
         let (map, _) = placing::map::<T>(make, seed, 8 * arenas::CHUNK, arenas::AMPLE);
         migrator::beside(&map, Draw::new(seed, 99), KEYS, || {
             threads::each(2, &|thread| {

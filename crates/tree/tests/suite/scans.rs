@@ -87,7 +87,7 @@ fn churn(map: &impl TestMap, mut draw: Draw, stop: &AtomicBool) {
 
 pub fn standing_records_are_seen_once_in_order<T: TestMap>() {
     let seed = seed();
-    for &make in placing::ALL {
+    for &make in placing::FOR_THREADS {
         let (map, placing) = placing::map::<T>(make, seed, 8 * arenas::CHUNK, arenas::AMPLE);
         for key in (0..KEYS).step_by(APART as usize) {
             map.insert(key, value(key)).unwrap();
