@@ -7,6 +7,7 @@
 mod aarch64;
 mod answers;
 mod args;
+mod beside;
 mod binaries;
 mod browser;
 mod callgrind;
@@ -37,7 +38,7 @@ usage: cargo xtask <command>
 
   test [--all]         the gate: fmt, clippy, tidy, every test, docs
       --all            also all features, the least Rust and aarch64 where toolchains are there, `aarch64`,
-                       `seeded`, the loom models, `answers`, `etcd`, `optional`, `browser`, `model` and `vm`
+                       `seeded`, the loom models, `answers`, `etcd`, `optional`, `browser`, `vm` and `model`
       --callgrind      also `callgrind`, with a bar
   soak [flags]         every test over many seeds: together, alone, on one core, beside a load, with each SIMD search
       --seeds N        how many, default 10
@@ -62,7 +63,7 @@ usage: cargo xtask <command>
   model [flags] [NAME] the TLA+ models in model/, checked by TLC (needs Java; Maven fetches TLC);
                        of all configurations, or of those that are named
       --list           what there is to check, and check nothing
-      --short          without those of more than 200,000 states, as in `test --all`
+      --short          without those in `long`, as in `test --all`
       --seeded-bugs-only  only that seeded bugs are found
   fuzz [flags] [TARGET] libFuzzer on the maps and the parsers, and a planted bug that it has to find (needs a C++ compiler);
                        all targets, or those that are named

@@ -2,11 +2,12 @@
 //!
 //! Invariants: cheap checks come first. Without `--all`, the steps need Rust and git only, and
 //! fetch nothing but crates. With it, a step that needs a program this machine lacks is skipped and
-//! says why.
+//! says why, and the models are checked beside all other steps, since they need nothing of cargo.
 
 use std::path::Path;
 
 use crate::args::Args;
+use crate::beside::{self, Beside};
 use crate::exec::CRATES;
 use crate::step::{Step, run_all};
 use crate::{
@@ -26,7 +27,10 @@ pub const TESTS: &str = "--lib --bins --tests";
 const ON_REQUEST: &str = "runs with --all";
 
 pub fn run(root: &Path, args: &Args) -> Result<(), Failure> {
-    run_all(steps(root, args.has("--all"), args.has("--callgrind"))).conclude()
+    let all = args.has("--all");
+    let models = all.then(|| beside::begin(&["model", model::SHORT]));
+    let models = models.transpose().map_err(Failure::Check)?;
+    run_all(steps(root, models, all, args.has("--callgrind"))).conclude()
 }
 
 /// Checks the package that the gate leaves out.
@@ -41,17 +45,14 @@ pub fn peers(root: &Path) -> Result<(), Failure> {
 /// The features stay out of every other step: cargo unifies features of crates built together.
 pub fn seeded(root: &Path) -> Result<(), String> {
     let cargo = |args: &str| exec::succeed(exec::cargo(root, args));
-    let with = "-p timberline-tree --features shuttle,seeded-bugs";
-    let finders = "--test mistakes --test interleavings --test emptied";
-    cargo(&format!(
-        "clippy {with} {finders} --test faults -- -D warnings"
-    ))?;
-    cargo(&format!("test {with} {finders}"))?;
-    // The `tests` step has run the others.
-    cargo(&format!("test {with} --test faults seeded::"))
+    let features = "timberline-tree/shuttle,timberline-tree/seeded-bugs";
+    let tests = "--test mistakes --test interleavings --test emptied --test faults";
+    let with = format!("{CRATES} --features {features} {tests}");
+    cargo(&format!("clippy {with} -- -D warnings"))?;
+    cargo(&format!("test {with}"))
 }
 
-fn steps(root: &Path, all: bool, callgrind: bool) -> Vec<Step<'_>> {
+fn steps(root: &Path, models: Option<Beside>, all: bool, callgrind: bool) -> Vec<Step<'_>> {
     let cargo = move |args: &str| exec::succeed(exec::cargo(root, args));
     let clippy = format!("clippy {CRATES} --all-targets -- -D warnings");
     let doctests = format!("test {CRATES} --doc --no-fail-fast");
@@ -82,9 +83,9 @@ fn steps(root: &Path, all: bool, callgrind: bool) -> Vec<Step<'_>> {
         Step::new("etcd", move || etcd::run(root)).only_if(all, ON_REQUEST),
         Step::new("optional", move || optional::run(root, &[])).only_if(all, ON_REQUEST),
         Step::new("browser", move || browser::run(root)).only_if(all, ON_REQUEST),
-        Step::new("model", move || model::run(root, &[model::SHORT.into()]))
-            .only_if(all, ON_REQUEST),
         Step::new("vm", move || vm::run(root, &[])).only_if(all, ON_REQUEST),
+        // The last, which waits for what is left of them.
+        Step::new("model", move || models.map_or(Ok(()), Beside::end)).only_if(all, ON_REQUEST),
     ]
 }
 
@@ -109,7 +110,7 @@ mod tests {
 
     #[test]
     fn steps_that_need_more_than_cargo_run_on_request() {
-        let steps = |all| steps(Path::new("."), all, all).into_iter();
+        let steps = |all| steps(Path::new("."), None, all, all).into_iter();
         let names: Vec<_> = steps(true).map(|step| step.name).collect();
         let (plain, on_request) = names.split_at(7);
         let expected = [
@@ -130,8 +131,8 @@ mod tests {
                 "etcd",
                 "optional",
                 "browser",
-                "model",
-                "vm"
+                "vm",
+                "model"
             ]
         );
         for step in steps(false).skip(7) {
