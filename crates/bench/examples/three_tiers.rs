@@ -1,6 +1,6 @@
 //! Three emulated tiers (DRAM, CXL, remote), Zipf and a hot set that moves: `three_tiers <records>
-//! <requests> [<map> [<placements> [<seed>]]]`. Prints a Markdown table of missing lines by tier and of what
-//! the emulator charged in the second half of the requests.
+//! <requests> [<map> [<placements> [<seed>]]]`. Prints a Markdown table of missing lines by tier
+//! and of what the emulator charged in the second half of the requests.
 //!
 //! One thread, whose time is a microsecond a request; the worker runs between requests. So no
 //! duration matters. Counts repeat to the digit, but for `timberline-leaves` on ART.

@@ -199,8 +199,8 @@ impl Copies {
         (self.saved_since, self.exposure_since) = (0.0, 0.0);
     }
 
-    /// Another spread, if the accesses ask for it, given the number of pages. Then all pages go, and
-    /// come back as candidates.
+    /// Another spread, if the accesses ask for it, given the number of pages. Then all pages go,
+    /// and come back as candidates.
     pub fn respread(&mut self, pages: usize, now: Duration) -> Option<Spread> {
         if self.recent < SOME {
             return None;
