@@ -79,8 +79,16 @@ fn moves(nodes: &[Running; NODES]) -> u64 {
 /// Runs something while clients increment keys of all tags alike, each its own. Every increment is
 /// acknowledged, and none is lost.
 fn under_load<T>(nodes: &[Running; NODES], tags: &[String], work: impl FnOnce() -> T) -> T {
+    /// Ends the clients also if the work fails: the scope waits for them.
+    struct Over<'a>(&'a AtomicBool);
+    impl Drop for Over<'_> {
+        fn drop(&mut self) {
+            self.0.store(true, Relaxed);
+        }
+    }
     let is_over = AtomicBool::new(false);
     thread::scope(|scope| {
+        let over = Over(&is_over);
         let lane = |lane: usize| {
             let is_over = &is_over;
             scope.spawn(move || {
@@ -101,7 +109,7 @@ fn under_load<T>(nodes: &[Running; NODES], tags: &[String], work: impl FnOnce() 
         };
         let lanes: Vec<_> = (0..LANES).map(lane).collect();
         let result = work();
-        is_over.store(true, Relaxed);
+        drop(over);
         lanes.into_iter().for_each(|it| it.join().unwrap());
         result
     })
@@ -124,7 +132,8 @@ fn slots_follow_the_load_and_then_stay() {
     under_load(&nodes, &tags, || {
         let spread = at_last(|| {
             let served = served(&nodes, &tags);
-            let is_spread = served.iter().max() < Some(&(HOT / 2));
+            // Whether the last of three gets some depends on how many requests there are.
+            let is_spread = served.iter().max() <= Some(&(HOT / 2));
             is_spread.then_some(served)
         });
         let rest = at_last(|| {

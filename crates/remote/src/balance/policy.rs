@@ -7,8 +7,9 @@
 //!
 //! **It comes to an end.** A move is made only from a member above `imbalance` times the mean, and
 //! only if it lowers the higher load of the two by `gain` times the mean. So under a stable load
-//! each move lowers the sum of the loads' squares by a fixed amount at least, and what is balanced
-//! is left alone until noise alone reaches `imbalance`.
+//! each move lowers the sum of the loads' squares by a fixed amount at least. What is balanced is
+//! left alone: of few requests chance alone would give one member too many, so the fewer they are,
+//! the further above the mean it has to be.
 
 use std::ops::RangeInclusive;
 
@@ -17,6 +18,9 @@ use crate::address::ComputeId;
 
 /// Fewer samples say nothing about where to cut.
 pub(crate) const LEAST_SAMPLES: usize = 50;
+/// A number of requests is as uncertain as chance makes it. A member has to be above the limit by
+/// so many standard deviations.
+const CERTAIN: f64 = 3.0;
 /// A cut beside another member's keys is worth so much of one beside the receiver's.
 const APART: f64 = 0.75;
 /// With more partitions a member than this, keys only go to neighbours.
@@ -55,7 +59,8 @@ pub(crate) fn decide(view: &View<'_>, balancing: &Balancing) -> Option<Move> {
     let mine = load_of(view.me)?;
     let mean = view.loads.iter().map(|it| it.1).sum::<f64>() / view.loads.len() as f64;
     let is_most = view.loads.iter().all(|it| it.1 <= mine);
-    if !is_most || mine <= balancing.imbalance.max(1.0) * mean {
+    let certain = mine - CERTAIN * mine.sqrt();
+    if !is_most || certain <= balancing.imbalance.max(1.0) * mean {
         return None;
     }
     if view.samples.len() < LEAST_SAMPLES {
@@ -141,6 +146,9 @@ mod tests {
         ComputeId::new(number).unwrap()
     }
 
+    /// Requests of a key of weight 1: so many that chance plays no part where it is not added.
+    const REQUESTS: f64 = 1e6;
+
     /// Keys of members, and what each key is asked for.
     struct Cluster {
         owners: Vec<u64>,
@@ -194,10 +202,11 @@ mod tests {
             let mine = (0..self.owners.len()).filter(|&key| self.owners[key] == member);
             let exact = mine.map(|key| Sample {
                 key: key as u64,
-                requests: self.weights[key],
+                requests: REQUESTS * self.weights[key],
             });
             let exact: Vec<Sample> = exact.filter(|it| it.requests > 0.0).collect();
-            let mut loads: Vec<_> = (1..).map(compute).zip(self.loads()).collect();
+            let loads = self.loads().into_iter().map(|load| REQUESTS * load);
+            let mut loads: Vec<_> = (1..).map(compute).zip(loads).collect();
             let samples = match draws {
                 None => exact,
                 Some((draws, count)) => {
@@ -292,6 +301,31 @@ mod tests {
             let mut cluster = Cluster::new(1 + draws.u64(0..8), weights);
             assert_eq!(cluster.settle(&mut draws, Some(5_000)), 0);
         }
+    }
+
+    /// Chance gives one of three members this many requests of a few hundred now and then.
+    #[test]
+    fn few_requests_move_nothing() {
+        let decide = |all: f64| {
+            let loads = [0.48, 0.30, 0.22].map(|part| part * all);
+            let samples = (0..60).map(|key| Sample {
+                key,
+                requests: loads[0] / 60.0,
+            });
+            let keys = [0..=99, 100..=199, 200..=u64::MAX];
+            let partitions = keys.into_iter().zip((1..).map(compute).map(Some));
+            let view = View {
+                me: compute(1),
+                loads: &[1, 2, 3].map(|it| (compute(it), loads[it as usize - 1])),
+                partitions: &partitions.collect::<Vec<_>>(),
+                samples: &samples.collect::<Vec<_>>(),
+            };
+            decide(&view, &Balancing::default()).is_some()
+        };
+        assert_eq!(
+            [100.0, 1e3, 1e4, 1e6].map(decide),
+            [false, false, true, true]
+        );
     }
 
     /// With the noise of samples it ends, too, and what it ends at is not disturbed again.
