@@ -7,20 +7,21 @@
 //! there, which fill 80 % of its space, and overwrites them until cleaning has its steady state. A
 //! folder in memory will do. One thread does everything, as in `timberline bench --store`.
 
+mod records;
+
 use std::error::Error;
 use std::path::Path;
-use std::pin::{Pin, pin};
-use std::sync::atomic::{AtomicBool, Ordering::SeqCst};
-use std::sync::{Arc, Mutex};
-use std::task::{Context, Poll, Wake, Waker};
+use std::sync::Mutex;
 use std::time::Duration;
 
+use fastrand::Rng;
+use futures_util::stream::{FuturesUnordered, StreamExt};
+use records::{get, put};
 use timberline_io::Disk;
 use timberline_store::{Durability, Options, Store, join};
 
 /// Requests in flight.
 const DEPTH: usize = 16;
-const VALUE: usize = 1000;
 /// Bytes of a record: header, key and value.
 const RECORD: u64 = 1040;
 
@@ -56,7 +57,7 @@ fn main() -> Result<(), Box<dyn Error>> {
     };
     let (store, _) = driver.block_on(Store::open_on(&disk, Path::new(&folder), options))?;
     let work = async {
-        let mut random = Random(7);
+        let mut random = Rng::with_seed(7);
         let mut next = 0;
         let load = || {
             next += 1;
@@ -64,7 +65,7 @@ fn main() -> Result<(), Box<dyn Error>> {
         };
         in_flight(load, |ended| ended >= records).await;
         let overwrites = records * 5 / 4;
-        let overwrite = || put(&store, random.below(records));
+        let overwrite = || put(&store, random.u64(..records));
         in_flight(overwrite, |ended| ended >= overwrites).await;
         let mut all = [(); 3].map(|()| Vec::new());
         for _ in 0..rounds {
@@ -136,18 +137,12 @@ fn report(
     println!();
 }
 
-async fn measure(
-    store: &Store,
-    mix: Mix,
-    records: u64,
-    requests: u64,
-    random: &mut Random,
-) -> Slice {
+async fn measure(store: &Store, mix: Mix, records: u64, requests: u64, random: &mut Rng) -> Slice {
     let cpu = thread_time();
     let slice = Mutex::new(Slice::default());
     let make = || {
-        let key = random.below(records);
-        let is_put = mix == Mix::Puts || mix == Mix::Both && random.below(2) == 0;
+        let key = random.u64(..records);
+        let is_put = mix == Mix::Puts || mix == Mix::Both && random.bool();
         let slice = &slice;
         async move {
             let start = thread_time();
@@ -170,106 +165,19 @@ async fn measure(
     }
 }
 
-async fn put(store: &Store, key: u64) {
-    let put = store.put(&name(key), &[key as u8; VALUE]).await;
-    put.expect("there is space");
-}
-
-async fn get(store: &Store, key: u64) {
-    let value = store.get(&name(key)).await.expect("it is read");
-    assert_eq!(value.expect("it is there")[0], key as u8);
-}
-
-/// A key of sixteen bytes, in no order.
-fn name(key: u64) -> [u8; 16] {
-    let mixed = key.wrapping_add(1).wrapping_mul(0x9e37_79b9_7f4a_7c15);
-    let mut name = [0; 16];
-    name[..8].copy_from_slice(&mixed.to_be_bytes());
-    name[8..].copy_from_slice(&key.to_be_bytes());
-    name
-}
-
-struct Random(u64);
-
-impl Random {
-    fn below(&mut self, end: u64) -> u64 {
-        self.0 ^= self.0 << 13;
-        self.0 ^= self.0 >> 7;
-        self.0 ^= self.0 << 17;
-        self.0 % end
-    }
-}
-
-/// A request that is polled only where it was woken.
-struct Slot {
-    woken: AtomicBool,
-    all: Mutex<Option<Waker>>,
-}
-
-impl Wake for Slot {
-    fn wake(self: Arc<Self>) {
-        self.woken.store(true, SeqCst);
-        if let Some(waker) = &*self.all.lock().expect("no panic") {
-            waker.wake_by_ref();
-        }
-    }
-}
-
-/// `None` where it ended, and no other is to begin.
-type Request<F> = Option<Pin<Box<F>>>;
-
 /// Keeps [`DEPTH`] futures under way until it is enough, and then ends those that were begun.
 async fn in_flight<F: Future<Output = ()>>(
     mut make: impl FnMut() -> F,
     mut is_enough: impl FnMut(u64) -> bool,
 ) {
     let mut ended = 0;
-    let mut all: Vec<(Arc<Slot>, Request<F>)> = Vec::new();
-    for _ in 0..DEPTH {
-        let slot = Slot {
-            woken: AtomicBool::new(true),
-            all: Mutex::default(),
-        };
-        all.push((Arc::new(slot), Some(Box::pin(make()))));
+    let mut under_way: FuturesUnordered<F> = (0..DEPTH).map(|_| make()).collect();
+    while let Some(()) = under_way.next().await {
+        ended += 1;
+        if !is_enough(ended) {
+            under_way.push(make());
+        }
     }
-    let mut all = pin!(all);
-    std::future::poll_fn(|context: &mut Context| {
-        let mut are_all = true;
-        // One of each, so that none waits for others' next.
-        let mut is_idle = false;
-        while !is_idle {
-            (are_all, is_idle) = (true, true);
-            for (slot, request) in all.iter_mut() {
-                let Some(future) = request else { continue };
-                if slot.woken.swap(false, SeqCst) {
-                    is_idle = false;
-                    slot.all
-                        .lock()
-                        .expect("no panic")
-                        .replace(context.waker().clone());
-                    let waker = Waker::from(Arc::clone(slot));
-                    if future
-                        .as_mut()
-                        .poll(&mut Context::from_waker(&waker))
-                        .is_ready()
-                    {
-                        ended += 1;
-                        slot.woken.store(true, SeqCst);
-                        match is_enough(ended) {
-                            true => *request = None,
-                            false => future.set(make()),
-                        }
-                    }
-                }
-                are_all &= request.is_none();
-            }
-        }
-        match are_all {
-            true => Poll::Ready(()),
-            false => Poll::Pending,
-        }
-    })
-    .await;
 }
 
 /// Processor time of this thread.

@@ -4,11 +4,14 @@
 //! `random_gets FOLDER [RECORDS] [SECONDS] [MAP]` makes a store of records of 1,000 bytes there if
 //! the folder is empty. MAP is the index's.
 
+mod records;
+
 use std::error::Error;
 use std::path::{Path, PathBuf};
 use std::task::Poll;
 use std::time::{Duration, Instant};
 
+use fastrand::Rng;
 use timberline_io::{BLOCK, Buffer, Disk, File, Mode};
 use timberline_store::{Durability, IndexMap, IndexMemory, Options, Store, join};
 
@@ -97,7 +100,7 @@ fn main() -> Result<(), Box<dyn Error>> {
     let load = async {
         let start = Instant::now();
         for key in report.keys as u64..records {
-            store.put(&name(key), &[key as u8; 1000]).await?;
+            records::put(&store, key).await;
         }
         println!(
             "put {} in {:.1?}",
@@ -105,27 +108,20 @@ fn main() -> Result<(), Box<dyn Error>> {
             start.elapsed()
         );
         store.close();
-        Ok::<(), timberline_store::Error>(())
     };
-    let (loaded, maintained) = driver.block_on(join(load, store.maintain()));
-    loaded.and(maintained)?;
+    let ((), maintained) = driver.block_on(join(load, store.maintain()));
+    maintained?;
     let index = store.stats().index_bytes as f64 / records as f64;
     println!("index: {map}, {index:.1} bytes a record");
 
     let files = segments(&disk, folder)?;
     let mut rows = vec![Vec::new(); SHAPES.len() + 1];
     for round in 0..ROUNDS {
-        let mut random = Random(7 + round as u64);
+        let mut random = Rng::with_seed(7 + round as u64);
         for (shape, row) in SHAPES.iter().zip(&mut rows) {
             row.push(driver.block_on(repeat(time, || read(&files, shape, &mut random))));
         }
-        let gets = repeat(time, || {
-            let (store, key) = (store.clone(), random.below(records));
-            async move {
-                let value = store.get(&name(key)).await.expect("it is read");
-                assert_eq!(value.expect("it is there")[0], key as u8);
-            }
-        });
+        let gets = repeat(time, || records::get(&store, random.u64(..records)));
         rows[SHAPES.len()].push(driver.block_on(gets));
     }
     println!("{:>24} {:>9} {:>12}", "", "a second", "CPU us each");
@@ -159,7 +155,7 @@ fn segments(disk: &Disk, folder: &Path) -> Result<Vec<(File, u64)>, Box<dyn Erro
 fn read(
     files: &[(File, u64)],
     shape: &Shape,
-    random: &mut Random,
+    random: &mut Rng,
 ) -> impl Future<Output = ()> + use<> {
     // The last four have few records, or were made in advance.
     let files = if shape.of_any {
@@ -167,34 +163,14 @@ fn read(
     } else {
         &files[..1]
     };
-    let (file, blocks) = files[random.below(files.len() as u64) as usize].clone();
+    let (file, blocks) = files[random.usize(..files.len())].clone();
     let (from, to) = shape.starts;
-    let at = random.below(blocks - 2) * BYTES + (from + random.below(to - from)) * SECTOR;
+    let at = random.u64(..blocks - 2) * BYTES + random.u64(from..to) * SECTOR;
     let bytes = shape.bytes as usize;
     async move {
         let buffer = Buffer::for_reading(bytes).expect("there is memory");
         let (_, read) = file.read_exact(buffer, 0..bytes, at).await;
         read.expect("it is read");
-    }
-}
-
-/// A key of sixteen bytes, in no order.
-fn name(key: u64) -> [u8; 16] {
-    let mixed = key.wrapping_add(1).wrapping_mul(0x9e37_79b9_7f4a_7c15);
-    let mut name = [0; 16];
-    name[..8].copy_from_slice(&mixed.to_be_bytes());
-    name[8..].copy_from_slice(&key.to_be_bytes());
-    name
-}
-
-struct Random(u64);
-
-impl Random {
-    fn below(&mut self, end: u64) -> u64 {
-        self.0 ^= self.0 << 13;
-        self.0 ^= self.0 >> 7;
-        self.0 ^= self.0 << 17;
-        self.0 % end
     }
 }
 
