@@ -364,7 +364,8 @@ mod tests {
         let mut setting = SlowSetting {
             store: Setting {
                 folder: std::env::temp_dir().join(name),
-                records: 3000,
+                // Several segments: of one, cleaning has all records in a head's memory.
+                records: 20_000,
                 value_bytes: 200,
                 memory_bytes: 256 << 20,
                 index_map: IndexMap::default(),
@@ -378,11 +379,11 @@ mod tests {
             memory: "us1".parse().unwrap(),
             load: Load {
                 skew: 0.99,
-                writes: 0.5,
+                writes: 0.2,
             },
             cpu_cache: 64 << 10,
         };
-        // The cache has a part of the records, which take 800 kB.
+        // The cache has a part of the records, which take 5 MB.
         for part in [
             SlowPart::Blocks(400 << 10),
             SlowPart::Values(400 << 10),
@@ -402,8 +403,8 @@ mod tests {
         let lines = |it: &InMemory| it.turns[0].iter().map(|it| it.slow_lines).sum::<f64>();
         assert_eq!([dram.turns[0].len(), slow.turns[0].len()], [2, 2]);
         assert_eq!(lines(dram), 0.0);
-        // In the modelled cache there is room for a part of an index of 3000 records.
-        assert!(lines(slow) > 0.0, "{slow:?}");
+        // In the modelled cache there is room for a part of an index of 20,000 records.
+        assert!(lines(slow) > 0.0, "{:?}: {slow:?}", setting.part);
         assert!(
             slow.turns[0]
                 .iter()
