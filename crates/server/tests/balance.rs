@@ -44,8 +44,17 @@ fn shares(node: &Running) -> Vec<usize> {
     text(&lines).lines().map(slots_of).collect()
 }
 
-/// Hash tags of slots that are all this node's.
-fn hot_tags(node: &Running) -> Vec<String> {
+/// Hash tags of slots that are all the first node's.
+fn hot_tags(nodes: &[Running; NODES]) -> Vec<String> {
+    at_last(|| {
+        let tags = tags_of(&nodes[0]);
+        // A part of the last one's share may still have been on its way.
+        (served(nodes, &tags) == [HOT, 0, 0]).then_some(tags)
+    })
+}
+
+/// Hash tags of slots that are this node's.
+fn tags_of(node: &Running) -> Vec<String> {
     let mut client = node.client();
     let mut tags = Vec::new();
     for number in 0.. {
@@ -127,13 +136,11 @@ fn slots_follow_the_load_and_then_stay() {
     let nodes = start(&folders, balance);
     let info = nodes[0].client().says("CLUSTER INFO");
     assert!(info.contains("cluster_balance:load\r\n"), "{info}");
-    let tags = hot_tags(&nodes[0]);
-    assert_eq!(served(&nodes, &tags), [HOT, 0, 0]);
+    let tags = hot_tags(&nodes);
     under_load(&nodes, &tags, || {
         let spread = at_last(|| {
             let served = served(&nodes, &tags);
-            // Whether the last of three gets some depends on how many requests there are.
-            let is_spread = served.iter().max() <= Some(&(HOT / 2));
+            let is_spread = served.iter().max() < Some(&(HOT / 2));
             is_spread.then_some(served)
         });
         let rest = at_last(|| {
@@ -160,7 +167,7 @@ fn slots_stay_unless_it_is_asked_for() {
         let are_even = shares.iter().all(|share| *share > 4_000);
         are_even.then_some(shares)
     });
-    let tags = hot_tags(&nodes[0]);
+    let tags = hot_tags(&nodes);
     under_load(&nodes, &tags, || thread::sleep(10 * PERIOD));
     assert_eq!(moves(&nodes), 0);
     assert_eq!(shares(&nodes[0]), shares_before);

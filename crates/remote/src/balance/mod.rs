@@ -22,8 +22,9 @@ pub(crate) use demand::{Demand, Sample, Seen};
 /// after it every member measures anew, for half a period at least.
 #[derive(Clone, Copy, PartialEq, Debug)]
 pub struct Balancing {
-    /// For so long requests are counted before members compare. Longer than a quarter of the lease,
-    /// and than caches take to warm up.
+    /// For so long requests are counted before members compare, and up to 16 times as long where
+    /// they are less than a thousand. Longer than a quarter of the lease, and than caches take to
+    /// warm up.
     pub period: Duration,
     /// Keys move only if a member is asked for so many times the mean: at least 1.
     pub imbalance: f64,

@@ -30,7 +30,12 @@ impl Drop for Giving<'_> {
     }
 }
 
-/// When this period began, in which no keys have changed hands.
+/// Of fewer requests chance tells more than the load does: they are counted for longer than a period.
+const ENOUGH: u64 = 1_000;
+/// But no longer than so many periods, so that old load is forgotten.
+const MOST_PERIODS: u32 = 16;
+
+/// Since when requests have been counted, while no keys changed hands.
 #[derive(Debug, Default)]
 pub(super) struct Meter {
     /// By the connection's clock.
@@ -41,7 +46,7 @@ pub(super) struct Meter {
     seen: Seen,
 }
 
-/// What a member was asked for in a period.
+/// What a member was asked for since then.
 struct Measured {
     version: u64,
     seconds: f64,
@@ -116,8 +121,8 @@ impl Member {
         }
     }
 
-    /// Ends a period and begins the next one, unless less than half of it has passed since keys
-    /// changed hands.
+    /// What has been counted, unless keys changed hands less than half a period ago. Counts anew from
+    /// now on if that was [`ENOUGH`], or took too long.
     fn measure(&self, period: Duration) -> Option<Measured> {
         let now = self.connection().now();
         let mut meter = self.meter();
@@ -126,8 +131,11 @@ impl Member {
         if time < period / 2 || time.is_zero() {
             return None;
         }
-        meter.begin = now;
-        let (requests, samples) = self.tree.demand().since(&mut meter.seen);
+        let mut seen = meter.seen.clone();
+        let (requests, samples) = self.tree.demand().since(&mut seen);
+        if requests >= ENOUGH || time >= period.saturating_mul(MOST_PERIODS) {
+            (meter.begin, meter.seen) = (now, seen);
+        }
         Some(Measured {
             version,
             seconds: time.as_secs_f64(),
