@@ -30,7 +30,8 @@ impl Drop for Giving<'_> {
     }
 }
 
-/// Of fewer requests chance tells more than the load does: they are counted for longer than a period.
+/// Of fewer requests chance tells more than the load does: they are counted for longer than a
+/// period.
 const ENOUGH: u64 = 1_000;
 /// But no longer than so many periods, so that old load is forgotten.
 const MOST_PERIODS: u32 = 16;
@@ -121,8 +122,8 @@ impl Member {
         }
     }
 
-    /// What has been counted, unless keys changed hands less than half a period ago. Counts anew from
-    /// now on if that was [`ENOUGH`], or took too long.
+    /// What has been counted, unless keys changed hands less than half a period ago. Counts anew
+    /// from now on if that was [`ENOUGH`], or took too long.
     fn measure(&self, period: Duration) -> Option<Measured> {
         let now = self.connection().now();
         let mut meter = self.meter();
