@@ -6,6 +6,7 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::atomic::AtomicU32;
 
+use crate::aside::result_of;
 use crate::file::{Place, real};
 use crate::queue::{Counts, Queue};
 use crate::{Driver, File, Mode, Simulation};
@@ -36,8 +37,9 @@ impl fmt::Display for Kind {
 
 /// A disk. Clones are the same disk.
 ///
-/// Folders and names are looked up and changed at once, on the calling thread. Reads and writes of
-/// files are futures that complete when the disk's [`Driver`] runs.
+/// Reads and writes of files are futures that complete when the disk's [`Driver`] runs. Folders and
+/// names are looked up and changed at once, on the calling thread, but for what may take
+/// milliseconds: that is a future too.
 #[derive(Clone)]
 pub struct Disk {
     pub(crate) queue: Arc<Queue>,
@@ -127,7 +129,7 @@ impl Disk {
                 let (file, direct) = real::open(path, mode)?;
                 (
                     Place::Real {
-                        file,
+                        file: Arc::new(file),
                         registered: AtomicU32::new(0),
                     },
                     direct,
@@ -179,7 +181,16 @@ impl Disk {
     }
 
     /// Removes a file. Its name is gone for good after [`sync_folder`](Self::sync_folder).
-    pub fn remove(&self, path: &Path) -> io::Result<()> {
+    pub async fn remove(&self, path: &Path) -> io::Result<()> {
+        if self.simulation.is_some() {
+            return self.remove_now(path);
+        }
+        let path = path.to_owned();
+        result_of(&self.queue, || std::fs::remove_file(path)).await
+    }
+
+    /// The same, on this thread.
+    pub fn remove_now(&self, path: &Path) -> io::Result<()> {
         match &self.simulation {
             Some(disk) => disk.remove(path),
             None => std::fs::remove_file(path),
@@ -196,7 +207,16 @@ impl Disk {
     }
 
     /// Waits until all names of a folder are on the disk as they are now.
-    pub fn sync_folder(&self, folder: &Path) -> io::Result<()> {
+    pub async fn sync_folder(&self, folder: &Path) -> io::Result<()> {
+        if self.simulation.is_some() {
+            return self.sync_folder_now(folder);
+        }
+        let folder = folder.to_owned();
+        result_of(&self.queue, move || std::fs::File::open(folder)?.sync_all()).await
+    }
+
+    /// The same, on this thread.
+    pub fn sync_folder_now(&self, folder: &Path) -> io::Result<()> {
         match &self.simulation {
             Some(disk) => disk.sync_folder(folder),
             None => std::fs::File::open(folder)?.sync_all(),

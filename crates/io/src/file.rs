@@ -4,13 +4,12 @@ use std::io;
 use std::ops::Range;
 use std::os::unix::fs::FileExt;
 use std::path::Path;
-use std::pin::Pin;
 use std::sync::Arc;
 use std::sync::atomic::AtomicU32;
-use std::task::{Context, Poll};
 
 use crate::Buffer;
-use crate::queue::{Action, Completion, Queue, Request, Ticket};
+use crate::pending::Pending;
+use crate::queue::{Action, Queue, Request};
 use crate::simulation::{FileId, Simulation};
 
 /// How to open a file: for reading, and with the options that are set.
@@ -59,7 +58,7 @@ pub(crate) struct Handle {
 /// Where a file is.
 pub(crate) enum Place {
     Real {
-        file: std::fs::File,
+        file: Arc<std::fs::File>,
         /// Its number in the ring's table of files, plus one; 0 if it is not in the table.
         registered: AtomicU32,
     },
@@ -80,10 +79,10 @@ impl Handle {
 
 impl Drop for Handle {
     fn drop(&mut self) {
-        if let Place::Real { registered, .. } = &mut self.place
+        if let Place::Real { file, registered } = &mut self.place
             && let Some(number) = registered.get_mut().checked_sub(1)
         {
-            self.queue.release(number);
+            self.queue.release(number, Arc::clone(file));
         }
     }
 }
@@ -232,38 +231,7 @@ impl File {
             range,
             offset,
         });
-        Pending {
-            queue,
-            ticket: Some(ticket),
-        }
-    }
-}
-
-/// A request that was made, until it is complete.
-struct Pending {
-    queue: Arc<Queue>,
-    /// `None` when its result was fetched.
-    ticket: Option<Ticket>,
-}
-
-impl Future for Pending {
-    type Output = Completion;
-
-    fn poll(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Completion> {
-        let ticket = self.ticket.expect("a future is not polled after its end");
-        let result = self.queue.poll(ticket, context.waker());
-        if result.is_ready() {
-            self.ticket = None;
-        }
-        result
-    }
-}
-
-impl Drop for Pending {
-    fn drop(&mut self) {
-        if let Some(ticket) = self.ticket {
-            self.queue.abandon(ticket);
-        }
+        Pending::new(&queue, ticket)
     }
 }
 

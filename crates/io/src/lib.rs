@@ -32,10 +32,12 @@
 //! # Ok::<(), std::io::Error>(())
 //! ```
 
+mod aside;
 mod buffer;
 mod disk;
 mod driver;
 mod file;
+mod pending;
 mod pool;
 mod queue;
 mod simulation;

@@ -1,6 +1,7 @@
 //! Requests, kept until their results are fetched.
 
 use std::collections::VecDeque;
+use std::fs::File;
 use std::io;
 use std::ops::Range;
 use std::panic::{AssertUnwindSafe, catch_unwind};
@@ -12,6 +13,7 @@ use std::thread;
 use slab::Slab;
 
 use crate::Buffer;
+use crate::aside::Aside;
 use crate::file::Handle;
 
 /// The operation of a request.
@@ -75,8 +77,8 @@ enum Slot {
 struct State {
     waiting: VecDeque<(Ticket, Request)>,
     slots: Slab<Slot>,
-    /// Files that were closed and that the ring still knows.
-    released: Vec<u32>,
+    /// Files that were closed and that the ring still knows, with their numbers there.
+    released: Vec<(u32, Arc<File>)>,
     closed: bool,
     counts: Counts,
 }
@@ -120,6 +122,7 @@ pub(crate) struct Queue {
     /// A request came, or the queue was closed.
     changed: Condvar,
     bell: Bell,
+    aside: Aside,
 }
 
 impl Queue {
@@ -142,6 +145,16 @@ impl Queue {
         self.changed.notify_one();
         self.bell.wake();
         ticket
+    }
+
+    /// A ticket for what is done [aside](crate::aside).
+    pub fn expect(&self) -> Ticket {
+        self.lock().slots.insert(Slot::Waiting(None))
+    }
+
+    /// Makes calls that may take long.
+    pub fn aside(&self) -> &Aside {
+        &self.aside
     }
 
     /// Takes the oldest request that was not begun, if there is one.
@@ -227,7 +240,9 @@ impl Queue {
         let mut state = self.lock();
         state.closed = true;
         let never_begun = std::mem::take(&mut state.waiting);
+        let released = std::mem::take(&mut state.released);
         drop(state);
+        drop(released);
         for (ticket, request) in never_begun {
             request.fail(ticket, self);
         }
@@ -277,14 +292,17 @@ impl Queue {
         !self.lock().waiting.is_empty()
     }
 
-    /// Files that the driver may forget: their numbers in its table.
-    pub fn take_released(&self) -> Vec<u32> {
+    /// Files that the driver may forget, and their numbers in its table.
+    pub fn take_released(&self) -> Vec<(u32, Arc<File>)> {
         std::mem::take(&mut self.lock().released)
     }
 
-    /// The driver may forget a file.
-    pub fn release(&self, number: u32) {
-        self.lock().released.push(number);
+    /// The driver may forget a file, if it is there.
+    pub fn release(&self, number: u32, file: Arc<File>) {
+        let mut state = self.lock();
+        if !state.closed {
+            state.released.push((number, file));
+        }
     }
 
     fn lock(&self) -> MutexGuard<'_, State> {

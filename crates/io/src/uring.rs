@@ -164,7 +164,7 @@ impl Ring {
     /// Closes the ring's own references to files that were closed.
     fn forget_files(&mut self) {
         const NONE: RawFd = -1;
-        for number in self.queue.take_released() {
+        for (number, file) in self.queue.take_released() {
             // Where that fails, the file stays open as long as the ring.
             if self
                 .ring
@@ -174,6 +174,8 @@ impl Ring {
             {
                 self.free_files.get_or_insert_default().push(number);
             }
+            // To close a file that was removed frees its blocks: milliseconds.
+            self.queue.aside().run(|| drop(file));
         }
     }
 

@@ -114,7 +114,7 @@ fn the_end_of_a_file_is_told() {
 
 #[test]
 fn names_are_made_changed_and_removed() {
-    on_each(|disk, _driver, folder| {
+    on_each(|disk, mut driver, folder| {
         let (a, b) = (folder.join("a"), folder.join("b"));
         let missing = disk
             .open_file(&a, Mode::read())
@@ -125,13 +125,22 @@ fn names_are_made_changed_and_removed() {
         assert_eq!(disk.list(folder).expect("a folder"), [a.as_path()]);
         disk.rename(&a, &b).expect("it is renamed");
         assert_eq!(disk.list(folder).expect("a folder"), [b.as_path()]);
-        disk.sync_folder(folder).expect("it is synced");
-        disk.remove(&b).expect("it is removed");
+        disk.sync_folder_now(folder).expect("it is synced");
+        disk.remove_now(&b).expect("it is removed");
         assert!(disk.list(folder).expect("a folder").is_empty());
         assert_eq!(
-            disk.remove(&b).expect_err("it is gone").kind(),
+            disk.remove_now(&b).expect_err("it is gone").kind(),
             ErrorKind::NotFound
         );
+        drop(disk.open_file(&b, Mode::create()).expect("it opens"));
+        let (removed, again) = (disk.remove(&b), disk.remove(&b));
+        driver.block_on(removed).expect("it is removed");
+        let gone = driver.block_on(again).expect_err("it is gone");
+        assert_eq!(gone.kind(), ErrorKind::NotFound);
+        let synced = driver.block_on(disk.sync_folder(folder));
+        synced.expect("it is synced");
+        // Nobody waits for it.
+        drop(disk.sync_folder(folder));
         let nowhere = disk.list(&folder.join("nowhere")).expect_err("no folder");
         assert_eq!(nowhere.kind(), ErrorKind::NotFound);
     });
@@ -239,9 +248,11 @@ fn more_files_are_opened_and_closed_than_a_ring_knows() {
             let (_, read) = driver.block_on(file.read(buffer(0, BLOCK), 0..10, 0));
             assert_eq!(read.expect("it is read"), 0, "{round}");
         }
-        // Closed files are open nowhere, once the driver has turned again.
+        // Closed files are open nowhere, once the driver has turned again and what it left to
+        // another thread is done. That thread does one thing after the other.
         driver.turn(false);
-        disk.remove(&path).expect("it is removed");
+        let removed = driver.block_on(disk.remove(&path));
+        removed.expect("it is there");
         let links = std::fs::read_dir("/proc/self/fd")
             .into_iter()
             .flatten()

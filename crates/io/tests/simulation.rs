@@ -39,7 +39,8 @@ fn half_synced(seed: u64) -> Simulation {
             .1
             .expect("it is written");
         file.sync().await.expect("it is synced");
-        disk.sync_folder(Path::new("folder")).expect("it is synced");
+        disk.sync_folder_now(Path::new("folder"))
+            .expect("it is synced");
         file.write_all(filled(2, 4096), 0..4000, 1000)
             .await
             .1
@@ -203,7 +204,7 @@ fn requests_fail_where_they_are_told_to() {
             let file = disk.open_file(Path::new(FILE), Mode::create())?;
             file.write_all(filled(1, 4096), 0..4096, 0).await.1?;
             file.sync().await?;
-            disk.sync_folder(Path::new("folder"))
+            disk.sync_folder_now(Path::new("folder"))
         });
         (result, simulation.requests())
     };

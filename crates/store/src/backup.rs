@@ -117,7 +117,7 @@ impl Copy<'_> {
         let marker = to.join(UNFINISHED);
         let made = disk.open_file(&marker, Mode::create());
         made.map_err(Error::disk(&marker))?;
-        disk.sync_folder(to).map_err(Error::disk(to))?;
+        disk.sync_folder_now(to).map_err(Error::disk(to))?;
         Ok(Copy { disk, to })
     }
 
@@ -152,10 +152,10 @@ impl Copy<'_> {
 
     fn end(self) -> Result<(), Error> {
         let disk = self.disk;
-        let synced = || disk.sync_folder(self.to).map_err(Error::disk(self.to));
+        let synced = || disk.sync_folder_now(self.to).map_err(Error::disk(self.to));
         synced()?;
         let marker = self.to.join(UNFINISHED);
-        disk.remove(&marker).map_err(Error::disk(&marker))?;
+        disk.remove_now(&marker).map_err(Error::disk(&marker))?;
         synced()
     }
 }

@@ -219,12 +219,10 @@ impl Inner {
         }
         // What made records of the victim obsolete has to be on the disk before they go.
         self.sync_all().await?;
-        self.disk
-            .remove(&victim.path)
-            .map_err(Error::disk(&victim.path))?;
-        self.disk
-            .sync_folder(&self.folder)
-            .map_err(Error::disk(&self.folder))?;
+        let removed = self.disk.remove(&victim.path).await;
+        removed.map_err(Error::disk(&victim.path))?;
+        let synced = self.disk.sync_folder(&self.folder).await;
+        synced.map_err(Error::disk(&self.folder))?;
         self.log.forget(victim.id());
         let options = self.log.options();
         let most = options.snapshot_space / options.segment_bytes;

@@ -143,7 +143,7 @@ async fn open_segments(
             header = Header::decode(path, &buffer)?;
         }
         let Some(header) = header else {
-            disk.remove(path).map_err(Error::disk(path))?;
+            disk.remove_now(path).map_err(Error::disk(path))?;
             continue;
         };
         if segment::path(folder, header.id) != *path {

@@ -115,7 +115,7 @@ impl Segment {
         let made = Self::make(disk, folder, &path, header, options).await;
         if made.is_err() {
             // Only its name may be there, and the next start removes it too.
-            let _ = disk.remove(&path);
+            let _ = disk.remove(&path).await;
         }
         made
     }
@@ -139,7 +139,8 @@ impl Segment {
         let (_, written) = file.write_all(block, 0..BLOCK, 0).await;
         written.map_err(Error::disk(path))?;
         file.sync().await.map_err(Error::disk(path))?;
-        disk.sync_folder(folder).map_err(Error::disk(folder))?;
+        let synced = disk.sync_folder(folder).await;
+        synced.map_err(Error::disk(folder))?;
         Ok(Segment::opened(header, path.into(), file))
     }
 

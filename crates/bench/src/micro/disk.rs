@@ -255,7 +255,7 @@ impl OnDisk {
 impl Drop for OnDisk {
     fn drop(&mut self) {
         // Where that fails, a file of a known name stays behind in the folder that the user chose.
-        let _ = self.disk.remove(&self.path);
+        let _ = self.disk.remove_now(&self.path);
     }
 }
 

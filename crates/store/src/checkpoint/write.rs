@@ -93,14 +93,16 @@ impl Inner {
                 self.sync_all().await?;
             }
             pages.end().await?;
-            let synced = self.disk.sync_folder(&self.folder);
+            let synced = self.disk.sync_folder(&self.folder).await;
             synced.map_err(Error::disk(&self.folder))
         };
         let written = written.await;
         if written.is_ok() {
-            self.remove_checkpoints(|number| number != origin.number);
+            self.remove_checkpoints(|number| number != origin.number)
+                .await;
         } else {
-            self.remove_checkpoints(|number| number == origin.number);
+            self.remove_checkpoints(|number| number == origin.number)
+                .await;
         }
         let mut state = self.log.lock();
         state.checkpoints += u64::from(written.is_ok());
@@ -144,10 +146,10 @@ impl Inner {
     }
 
     /// Removes those of which nothing depends any more. What stays is removed another time.
-    fn remove_checkpoints(&self, which: impl Fn(u32) -> bool) {
+    async fn remove_checkpoints(&self, which: impl Fn(u32) -> bool) {
         for path in self.disk.list(&self.folder).unwrap_or_default() {
             if number_of(&path).is_some_and(&which) {
-                let _ = self.disk.remove(&path);
+                let _ = self.disk.remove(&path).await;
             }
         }
     }

@@ -132,7 +132,7 @@ pub fn segments_are_as_live_as_if_all_records_were_read() {
             let stats = store.stats();
             live.push((stats.keys, stats.live * stats.segments as f64));
             for path in checkpoints(&disk) {
-                disk.remove(&path).expect("it is there");
+                disk.remove_now(&path).expect("it is there");
             }
         }
         let ((keys, with), (same, without)) = (live[0], live[1]);
@@ -215,7 +215,7 @@ pub fn writers_and_the_cleaner_go_on_while_a_checkpoint_is_written() {
         // Of a kill, only a checkpoint that was under way is left beside the last one. It is not
         // used, which the report says: here there is none, so that it says nothing.
         for path in checkpoints(&disk).iter().skip(1) {
-            disk.remove(path).expect("it is there");
+            disk.remove_now(path).expect("it is there");
         }
     }
     println!("{unread} segments were not read");

@@ -26,7 +26,7 @@ fn a_damaged_record_costs_that_record() {
         .iter()
         .filter(|it| it.extension() != Some("segment".as_ref()))
     {
-        disk.remove(path).expect("it is there");
+        disk.remove_now(path).expect("it is there");
     }
     // In the first segment, which was sealed: the middle of some record.
     let path = Path::new("store/000000.segment");

@@ -50,7 +50,7 @@ pub async fn wait_until(is_so: impl Fn() -> bool) {
 pub fn remove_checkpoints(disk: &Disk) {
     for path in disk.list(Path::new("store")).expect("it is there") {
         if path.extension() == Some("checkpoint".as_ref()) {
-            disk.remove(&path).expect("it is there");
+            disk.remove_now(&path).expect("it is there");
         }
     }
 }
@@ -334,7 +334,7 @@ fn a_backup_keeps_the_times() {
         .await;
         now.fetch_add(1, SeqCst);
         for path in disk.list(store).expect("it is there") {
-            disk.remove(&path).expect("it is there");
+            disk.remove_now(&path).expect("it is there");
         }
         let restored = Store::restore(&disk, backup, store).await;
         restored.expect("there is space");

@@ -162,7 +162,7 @@ pub fn keys_are_counted_by_their_first_byte() {
         .await;
         for path in disk.list(Path::new("store")).expect("it is there") {
             if path.extension() != Some("segment".as_ref()) {
-                disk.remove(&path).expect("it is there");
+                disk.remove_now(&path).expect("it is there");
             }
         }
         with_store(&disk, options(), async |store| {
