@@ -4,12 +4,16 @@ use std::io;
 use std::pin::pin;
 use std::sync::Arc;
 
-use crate::head::{Head, Heat};
+use crate::head::{Flush, Head, Heat};
 use crate::log::{RESERVE, SPARES, State};
 use crate::record::{Kind, Record};
 use crate::segment::{Header, Segment};
 use crate::store::Inner;
 use crate::{Error, Store, join};
+
+/// Bytes that are written at once. The disk's other requests wait for them, as does what the thread
+/// does for others.
+const AT_ONCE: u64 = 256 << 10;
 
 /// What to do next.
 enum Work {
@@ -180,15 +184,25 @@ impl Inner {
         Ok(())
     }
 
-    /// Writes what a head has in memory to its file.
+    /// Writes what a head has in memory now to its file, a part at a time.
     async fn write_out(&self, head: impl Fn(&mut State) -> Option<&mut Head>) -> Result<(), Error> {
-        let flush = match head(&mut self.log.lock()) {
-            Some(head) => head.flush()?,
-            None => None,
-        };
-        let Some(flush) = flush else {
+        let Some(end) = head(&mut self.log.lock()).map(|it| it.end()) else {
             return Ok(());
         };
+        let most = AT_ONCE.min(self.log.options().segment_bytes / 2);
+        loop {
+            let flush = match head(&mut self.log.lock()) {
+                Some(head) if head.segment.written() < end => head.flush(most)?,
+                _ => None,
+            };
+            let Some(flush) = flush else {
+                return Ok(());
+            };
+            self.carry_out(flush).await?;
+        }
+    }
+
+    async fn carry_out(&self, flush: Flush) -> Result<(), Error> {
         let (segment, bytes) = (flush.segment, flush.buffer.len());
         let (buffer, written) = segment
             .file

@@ -30,9 +30,10 @@ pub(crate) struct Head {
     pub segment: Arc<Segment>,
     /// Whether the segment was one of the reserve when it was taken, or was taken in its stead.
     pub is_of_reserve: bool,
-    /// The segment's bytes from `start` on.
+    /// The segment's bytes from `base` on.
     tail: Vec<u8>,
-    /// A multiple of [`BLOCK`].
+    base: u64,
+    /// From here on they are to be written: a multiple of [`BLOCK`].
     start: u64,
     /// The number of the last record.
     sequence: u64,
@@ -56,6 +57,7 @@ impl Head {
             segment,
             is_of_reserve: false,
             tail: Vec::new(),
+            base: START,
             start: START,
             sequence: 0,
         }
@@ -68,7 +70,7 @@ impl Head {
 
     /// Where the next record goes.
     pub fn end(&self) -> u64 {
-        self.start + self.tail.len() as u64
+        self.base + self.tail.len() as u64
     }
 
     /// Bytes that are not in the file.
@@ -116,32 +118,59 @@ impl Head {
 
     /// The bytes from a record on; `None` if it is in the file.
     pub fn read(&self, offset: u64) -> Option<&[u8]> {
-        let at = offset.checked_sub(self.start)?;
-        self.tail.get(at as usize..)
+        match offset < self.start {
+            true => None,
+            false => self.tail.get((offset - self.base) as usize..),
+        }
     }
 
-    /// A write of all that is not in the file; `None` if nothing is.
-    pub fn flush(&self) -> Result<Option<Flush>, Error> {
+    fn from(&self, offset: u64) -> &[u8] {
+        &self.tail[(offset - self.base) as usize..]
+    }
+
+    /// A write of what is not in the file, up to so many bytes or the end of a record that has
+    /// more; `None` if nothing is.
+    pub fn flush(&self, most: u64) -> Result<Option<Flush>, Error> {
         if self.unflushed() == 0 {
             return Ok(None);
         }
-        let mut buffer = Buffer::zeroed(self.tail.len()).map_err(|_| Error::OutOfMemory)?;
-        buffer[..self.tail.len()].copy_from_slice(&self.tail);
+        let end = self.end_of_write(self.start + most);
+        let bytes = &self.from(self.start)[..(end - self.start) as usize];
+        let mut buffer = Buffer::zeroed(bytes.len()).map_err(|_| Error::OutOfMemory)?;
+        buffer[..bytes.len()].copy_from_slice(bytes);
         let (segment, start) = (Arc::clone(&self.segment), self.start);
         Ok(Some(Flush {
             heat: self.heat,
             segment,
             buffer,
             start,
-            end: self.end(),
+            end,
         }))
+    }
+
+    /// Where the last record ends that does so up to there, or the first one.
+    fn end_of_write(&self, most: u64) -> u64 {
+        if self.end() <= most {
+            return self.end();
+        }
+        let mut end = self.segment.written();
+        while let Some(len) = Record::len_at(self.from(end))
+            && (end + len as u64 <= most || end == self.segment.written())
+        {
+            end += len as u64;
+        }
+        end
     }
 
     /// A flush up to there is done. Memory keeps the block in which it ends.
     pub fn flushed(&mut self, end: u64) {
         self.segment.set_written(end);
-        let start = end / BLOCK as u64 * BLOCK as u64;
-        self.tail.drain(..(start - self.start) as usize);
-        self.start = start;
+        self.start = end / BLOCK as u64 * BLOCK as u64;
+        // What is left moves: less than what was written.
+        let passed = (self.start - self.base) as usize;
+        if passed >= self.tail.len() / 2 {
+            self.tail.drain(..passed);
+            self.base = self.start;
+        }
     }
 }
