@@ -49,7 +49,7 @@ pub(crate) async fn result_of(
     queue: &Arc<Queue>,
     call: impl FnOnce() -> io::Result<()> + Send + 'static,
 ) -> io::Result<()> {
-    let ticket = queue.expect();
+    let ticket = queue.new_ticket();
     let pending = Pending::new(queue, ticket);
     let of = Arc::clone(queue);
     queue.aside().run(move || {

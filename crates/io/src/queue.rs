@@ -148,7 +148,7 @@ impl Queue {
     }
 
     /// A ticket for what is done [aside](crate::aside).
-    pub fn expect(&self) -> Ticket {
+    pub fn new_ticket(&self) -> Ticket {
         self.lock().slots.insert(Slot::Waiting(None))
     }
 
