@@ -88,10 +88,9 @@ impl Inner {
         // Values come and go in all sizes, so the allocator has holes.
         let most = left - left / 16;
         let window = (options.cache_bytes.min(most) / 4).min(MAX_WINDOW);
-        // When the window takes memory from a full cache, the allocator has both for a while: it
-        // gives back what is freed when a page of it is free, and not at once (jemalloc after ten
-        // seconds).
-        let bytes = options.cache_bytes.min(most - window / 3);
+        // When the window takes memory from a full cache, both are there at once: what leaves the
+        // cache lies in pages with other values, of which the allocator gives few back.
+        let bytes = options.cache_bytes.min(most - 2 * window / 3);
         self.window.set_limit(window);
         // In large steps: for the cache, each is work.
         let used = self.window.bytes().next_multiple_of((window / 4).max(1));
