@@ -188,24 +188,26 @@ impl Shared {
             token,
             name: endpoint.name().map_err(other)?,
         };
-        let number = self.numbers.fetch_add(1, Relaxed);
-        let connection = Connection {
-            compute,
-            session: self.memory.session(compute),
-            endpoint,
-            token,
-            unsent: VecDeque::new(),
-            stream: stream.try_clone()?,
-        };
+        let (session, stream) = (self.memory.session(compute), stream.try_clone()?);
         // Nothing that came by an old endpoint is done after something that comes by this one: its
         // peer learns of it after this.
         let mut connections = self.lock();
         if !end(&mut connections, compute, |_| {}) {
             return Err(io::Error::other("its old access cannot be taken from it"));
         }
-        if connection.session.is_fenced() {
+        if session.is_fenced() {
             return Ok(None);
         }
+        let number = self.numbers.fetch_add(1, Relaxed);
+        // Not before: the stream, by which a refusal is answered, ends with it.
+        let connection = Connection {
+            compute,
+            session,
+            endpoint,
+            token,
+            unsent: VecDeque::new(),
+            stream,
+        };
         connections.insert(number, connection);
         Ok(Some((number, welcome)))
     }
