@@ -124,10 +124,6 @@ impl Head {
         }
     }
 
-    fn from(&self, offset: u64) -> &[u8] {
-        &self.tail[(offset - self.base) as usize..]
-    }
-
     /// A write of what is not in the file, up to so many bytes or the end of a record that has
     /// more; `None` if nothing is.
     pub fn flush(&self, most: u64) -> Result<Option<Flush>, Error> {
@@ -135,7 +131,7 @@ impl Head {
             return Ok(None);
         }
         let end = self.end_of_write(self.start + most);
-        let bytes = &self.from(self.start)[..(end - self.start) as usize];
+        let bytes = &self.tail[(self.start - self.base) as usize..(end - self.base) as usize];
         let mut buffer = Buffer::zeroed(bytes.len()).map_err(|_| Error::OutOfMemory)?;
         buffer[..bytes.len()].copy_from_slice(bytes);
         let (segment, start) = (Arc::clone(&self.segment), self.start);
@@ -154,7 +150,7 @@ impl Head {
             return self.end();
         }
         let mut end = self.segment.written();
-        while let Some(len) = Record::len_at(self.from(end))
+        while let Some(len) = self.read(end).and_then(Record::len_at)
             && (end + len as u64 <= most || end == self.segment.written())
         {
             end += len as u64;
