@@ -53,7 +53,7 @@ impl Store {
             let segments = log.segments().into_iter();
             segments.map(|it| (end(&it), it)).collect()
         };
-        let copy = Copy::begin(&self.inner.disk, to)?;
+        let copy = Copy::begin(&self.inner.disk, to).await?;
         let mut copied = Copied::default();
         for (end, segment) in segments {
             let name = path(to, segment.id());
@@ -61,7 +61,7 @@ impl Store {
             copied.bytes += copy.file(file, end, &name).await?;
             copied.segments += 1;
         }
-        copy.end()?;
+        copy.end().await?;
         Ok(copied)
     }
 
@@ -77,7 +77,7 @@ impl Store {
         if !files.iter().any(|it| is_segment(it)) {
             return Err(Error::Format(backup.into(), "there is no backup".into()));
         }
-        let copy = Copy::begin(disk, to)?;
+        let copy = Copy::begin(disk, to).await?;
         let mut copied = Copied::default();
         for from in files.iter().filter(|it| is_segment(it)) {
             let file = disk.open_file(from, Mode::read().direct());
@@ -86,7 +86,7 @@ impl Store {
             copied.bytes += copy.file((&file, from), u64::MAX, &name).await?;
             copied.segments += 1;
         }
-        copy.end()?;
+        copy.end().await?;
         Ok(copied)
     }
 }
@@ -108,7 +108,7 @@ struct Copy<'a> {
 }
 
 impl Copy<'_> {
-    fn begin<'a>(disk: &'a Disk, to: &'a Path) -> Result<Copy<'a>, Error> {
+    async fn begin<'a>(disk: &'a Disk, to: &'a Path) -> Result<Copy<'a>, Error> {
         disk.create_folder(to).map_err(Error::disk(to))?;
         if !disk.list(to).map_err(Error::disk(to))?.is_empty() {
             let reason = "the folder is not empty; a copy of a store gets one of its own".into();
@@ -117,7 +117,8 @@ impl Copy<'_> {
         let marker = to.join(UNFINISHED);
         let made = disk.open_file(&marker, Mode::create());
         made.map_err(Error::disk(&marker))?;
-        disk.sync_folder_now(to).map_err(Error::disk(to))?;
+        let synced = disk.sync_folder(to).await;
+        synced.map_err(Error::disk(to))?;
         Ok(Copy { disk, to })
     }
 
@@ -150,12 +151,17 @@ impl Copy<'_> {
         Ok(at)
     }
 
-    fn end(self) -> Result<(), Error> {
+    async fn end(self) -> Result<(), Error> {
         let disk = self.disk;
-        let synced = || disk.sync_folder_now(self.to).map_err(Error::disk(self.to));
-        synced()?;
+        let sync = async || {
+            disk.sync_folder(self.to)
+                .await
+                .map_err(Error::disk(self.to))
+        };
+        sync().await?;
         let marker = self.to.join(UNFINISHED);
-        disk.remove_now(&marker).map_err(Error::disk(&marker))?;
-        synced()
+        let removed = disk.remove(&marker).await;
+        removed.map_err(Error::disk(&marker))?;
+        sync().await
     }
 }
