@@ -43,7 +43,12 @@ fn op(u: &mut Unstructured<'_>) -> Result<Op> {
         0..=89 => Op::Insert(key(u)?, u.arbitrary::<u8>()?.into()),
         90..=99 => Op::Update(key(u)?, u.arbitrary()?),
         100..=109 => Op::Upsert(key(u)?),
-        110..=149 => Op::Remove(key(u)?),
+        110..=147 => Op::Remove(key(u)?),
+        148..=149 => {
+            let value = u.arbitrary::<u8>()?.into();
+            let keys = some(u, 20, key)?.into_iter();
+            Op::BulkLoad(keys.map(|key| (key, value)).collect())
+        }
         150..=155 => Op::Get(key(u)?),
         156..=161 => Op::GetMany(some(u, 20, key)?),
         162..=171 => Op::Range((bound(u, key)?, bound(u, key)?), turns(u)?),

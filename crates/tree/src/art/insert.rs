@@ -414,7 +414,12 @@ impl<M: Memory, R: Reach> Tree<M, R> {
     }
 
     /// How many bytes of its path, which ends at `branch`, a node has in common with a key.
-    fn same(&self, key: &[u8], inner: Inner<'_, R>, branch: usize) -> Result<usize, Restart> {
+    pub(super) fn same(
+        &self,
+        key: &[u8],
+        inner: Inner<'_, R>,
+        branch: usize,
+    ) -> Result<usize, Restart> {
         let below = self.key_below(inner)?;
         Ok(common(&below[..branch], key))
     }

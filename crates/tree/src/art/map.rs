@@ -9,7 +9,7 @@ use timberline_tier::{Memory, Native};
 use super::node::{Near, Reach};
 use super::tree::Tree;
 use crate::error::Refused;
-use crate::map::{ByteTree, Make, Map, Stores};
+use crate::map::{Batch, ByteTree, Make, Map, Stores};
 use crate::range::Way;
 use crate::store::Store;
 use crate::value::{Change, Loan, Represent};
@@ -128,6 +128,12 @@ impl<M: Memory, R: Reach> ByteTree for Tree<M, R> {
 
     fn clear(&self) {
         self.clear();
+    }
+
+    const GROWS: bool = true;
+
+    fn grow(&self, batch: &Batch, from: usize) -> usize {
+        self.grow(batch, from)
     }
 
     fn stats(&self) -> Stats {

@@ -15,6 +15,7 @@
 //! | `find.rs`, `descent.rs` | the way from the root to a record: in one go, or one node a step |
 //! | `get.rs`, `insert.rs`, `update.rs`, `remove.rs`, `pop.rs` | operations on a record |
 //! | `many.rs` | lookups of many keys |
+//! | `load.rs` | sorted input: subtrees that are linked as a whole |
 //! | `spot.rs` | records that were found together, and are changed one by one |
 //! | `share.rs`, `fresh.rs` | records that come to share a node; memory for nodes |
 //! | `walk.rs`, `way.rs`, `scan.rs` | many records in order |
@@ -28,6 +29,7 @@ mod find;
 mod fresh;
 mod get;
 mod insert;
+mod load;
 mod many;
 mod map;
 mod migrate;

@@ -6,13 +6,13 @@ use std::ops::{Bound, ControlFlow};
 use timberline_placement::Placed;
 use timberline_tier::Memory;
 
-use super::{Core, Map, Shared};
+use super::{Batch, Core, Map, Shared, sorted};
 use crate::error::Refused;
 use crate::range::{Ordered, Records, Way};
 use crate::store::Store;
 use crate::traverse::DEPTH;
 use crate::value::{Change, Loan, Represent, lend};
-use crate::{Key, MAX_KEY, Stats, Value};
+use crate::{Error, Key, MAX_KEY, Stats, Value};
 
 /// A tree from byte strings to words. See [`Core`] for its methods.
 pub trait ByteTree: Ordered + Placed + Sized {
@@ -60,6 +60,16 @@ pub trait ByteTree: Ordered + Placed + Sized {
     fn pop<R>(&self, way: Way, out: impl FnOnce(&[u8], Loan<'_>) -> R) -> Option<R>;
 
     fn clear(&self);
+
+    /// Whether [`grow`](Self::grow) ever does something.
+    const GROWS: bool = false;
+
+    /// Links records of sorted input, with values that are words, from this one on: as many as
+    /// belong where its path ends. Returns how many; 0: this one is to be inserted.
+    fn grow(&self, batch: &Batch, from: usize) -> usize {
+        let _ = (batch, from);
+        0
+    }
 
     fn stats(&self) -> Stats;
 }
@@ -174,6 +184,16 @@ impl<T: Stores<V::Representation>, K: Key + ?Sized, V: Value> Core<K, V> for T {
         let from = Bound::Included(from.as_ref());
         let typed = |key: &[u8], value: Loan<'_>| visit(K::from_bytes(key), value);
         self.walk(Way::Forward, from, limit, typed)
+    }
+
+    fn load<Q: Borrow<K::Borrowed>>(
+        map: &Map<Self, K, V>,
+        sorted: impl Iterator<Item = (Q, V)>,
+    ) -> Result<usize, Error> {
+        match T::GROWS && V::Representation::DISPOSE.is_none() {
+            true => sorted::load(map, sorted),
+            false => map.insert_sorted(sorted),
+        }
     }
 
     fn stats(&self) -> Stats {

@@ -13,6 +13,7 @@
 //! | `inspect.rs` | sizes, limits and parts of a map |
 //! | `entry.rs` | changes that depend on whether a record is present |
 //! | `bulk.rs` | many records: keys, values, insertion, removal |
+//! | `sorted.rs` | sorted input, a batch at a time |
 //! | `collect.rs` | the standard library's traits of collections |
 //! | `serde.rs` | serde's traits |
 
@@ -28,6 +29,7 @@ mod resize;
 #[cfg(feature = "serde")]
 mod serde;
 mod shared;
+mod sorted;
 
 use std::borrow::Borrow;
 use std::marker::PhantomData;
@@ -39,6 +41,7 @@ pub use self::core::Core;
 pub use self::entry::Entry;
 pub use self::make::Make;
 pub use self::shared::Shared;
+pub use self::sorted::Batch;
 use crate::error::Refused;
 use crate::range::Way;
 use crate::traverse::DEPTH;
@@ -434,8 +437,10 @@ impl<T: Core<K, V>, K: Key + ?Sized, V: Value> Map<T, K, V> {
     }
 
     /// Inserts records in ascending order of keys, and returns their number. A B+tree of words
-    /// inserts them a leaf at a time, and fills leaves completely where it appends. Other maps
-    /// insert them one by one; sorted input keeps the path in the CPU's caches.
+    /// inserts them a leaf at a time, and fills leaves completely where it appends. An `Art` whose
+    /// values are words, and whose keys are not all of eight bytes, builds subtrees of the records
+    /// that come where none is. Other maps insert them one by one; sorted input keeps the path in
+    /// the CPU's caches.
     ///
     /// ```
     /// let map = timberline::BTree::<u64, u64>::new();
@@ -453,24 +458,6 @@ impl<T: Core<K, V>, K: Key + ?Sized, V: Value> Map<T, K, V> {
         sorted: impl IntoIterator<Item = (Q, V)>,
     ) -> Result<usize, Error> {
         T::load(self, sorted.into_iter())
-    }
-
-    /// Inserts ascending records one by one.
-    pub(crate) fn insert_sorted<Q: Borrow<K::Borrowed>>(
-        &self,
-        sorted: impl Iterator<Item = (Q, V)>,
-    ) -> Result<usize, Error> {
-        let (mut loaded, mut last) = (0, None::<Q>);
-        for (key, value) in sorted {
-            let lent = key.borrow();
-            if last.is_some_and(|last| !T::ascends(last.borrow(), lent)) {
-                return Err(Error::Unsorted.at(loaded));
-            }
-            self.insert(lent, value.lend())
-                .map_err(|error| error.at(loaded))?;
-            (loaded, last) = (loaded + 1, Some(key));
-        }
-        Ok(loaded)
     }
 
     /// The user's error for a refusal of the tree.

@@ -26,6 +26,7 @@ pub trait ByteMap: Sized + Send + Sync {
     fn insert(&self, key: &[u8], value: u64) -> Result<Option<u64>, Error>;
     fn update(&self, key: &[u8], value: u64) -> Option<u64>;
     fn upsert_with(&self, key: &[u8], value: impl FnMut(Option<u64>) -> u64) -> Result<u64, Error>;
+    fn bulk_load(&self, sorted: &[(Vec<u8>, u64)]) -> Result<usize, Error>;
     fn remove(&self, key: &[u8]) -> Option<u64>;
     fn get(&self, key: &[u8]) -> Option<u64>;
     fn get_many(&self, keys: &[&[u8]], values: &mut [Option<u64>]);
@@ -91,6 +92,13 @@ macro_rules! byte_map {
                     disguised(self, value(now))
                 })?;
                 Ok(disguised(self, after))
+            }
+            fn bulk_load(
+                &self,
+                sorted: &[(Vec<u8>, u64)],
+            ) -> Result<usize, timberline_tree::Error> {
+                let stored = |(key, value): &(Vec<u8>, u64)| (key.clone(), disguised(self, *value));
+                self.bulk_load(sorted.iter().map(stored))
             }
             fn remove(&self, key: &[u8]) -> Option<u64> {
                 self.remove(key).map(|value| disguised(self, value))

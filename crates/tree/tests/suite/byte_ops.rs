@@ -22,6 +22,8 @@ pub enum Op {
     Update(Vec<u8>, u64),
     /// Adds three to what is there.
     Upsert(Vec<u8>),
+    /// Inserts these in order.
+    BulkLoad(Model),
     Remove(Vec<u8>),
     Get(Vec<u8>),
     GetMany(Vec<Vec<u8>>),
@@ -125,6 +127,11 @@ pub fn apply<T: ByteMap>(map: &T, model: &mut Model, op: &Op) {
             *now = now.wrapping_add(3);
             let after = map.upsert_with(key, |now| now.map_or(3, |now| now.wrapping_add(3)));
             assert_eq!(after, Ok(*now), "{op:?}");
+        }
+        Op::BulkLoad(records) => {
+            let sorted: Vec<_> = records.iter().map(shown).collect();
+            assert_eq!(map.bulk_load(&sorted), Ok(sorted.len()), "{op:?}");
+            model.extend(sorted);
         }
         Op::Remove(key) => assert_eq!(map.remove(key), model.remove(key), "{op:?}"),
         Op::Get(key) => assert_eq!(map.get(key), model.get(key).copied(), "{op:?}"),

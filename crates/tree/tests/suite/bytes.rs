@@ -14,11 +14,17 @@ use crate::suite::draw::{Draw, seed};
 use crate::suite::placing::{self, Placing};
 use crate::suite::{asks, effort, names};
 
+#[path = "byte_bulk.rs"]
+mod bulk;
 #[path = "byte_map.rs"]
 mod map;
 #[path = "byte_ops.rs"]
 mod ops;
 
+pub use bulk::{
+    a_bulk_load_is_a_run_of_inserts, a_failed_allocation_ends_a_bulk_load_cleanly,
+    an_unsorted_bulk_load_says_where, bulk_loads_beside_each_other_lose_nothing,
+};
 pub(crate) use map::byte_map;
 pub use map::{Bounds, ByteMap, disguised};
 pub use ops::{Model, Op, all, apply, ends_well, same};
@@ -114,6 +120,11 @@ pub fn agrees_with_a_sorted_map<T: ByteMap>() {
             if value % 60 == 0 {
                 apply(&map, &mut model, &Op::Reclaim);
                 look(&map, &mut model, &mut draw);
+            }
+            if value % 90 == 1 {
+                let count = draw.below(70);
+                let records = (0..count).map(|_| (some_key(&mut draw), value)).collect();
+                apply(&map, &mut model, &Op::BulkLoad(records));
             }
         }
         ends_well(&map, &model, &placing);
@@ -387,6 +398,10 @@ macro_rules! byte_suite_for {
                 a_failed_allocation_leaves_the_map_as_it_was,
                 threads_with_their_own_keys_lose_nothing,
                 standing_records_are_seen_once_in_order,
+                a_bulk_load_is_a_run_of_inserts,
+                an_unsorted_bulk_load_says_where,
+                a_failed_allocation_ends_a_bulk_load_cleanly,
+                bulk_loads_beside_each_other_lose_nothing,
             }
         }
     };

@@ -16,6 +16,7 @@ use super::reach::Reach;
 use super::{
     DenseCapacity, DenseLeaf, Leaf, LockedDense, PACK_BYTES, Pack, Record, Terminal, leaf_bytes,
 };
+use crate::node::retired::Retired;
 use crate::value::RetiredValue;
 
 /// A complete node that has no link to it yet.
@@ -233,6 +234,50 @@ impl<R: Reach> Linkable for FreshInner<'_, R> {
         drop(node);
         slot.keep();
         link
+    }
+}
+
+/// A complete node, with all that is below it, which nothing leads to yet.
+#[must_use = "its memory is lost if it is neither linked nor given up"]
+pub struct Grown(StoredLink);
+
+impl Grown {
+    /// A node that is complete.
+    pub fn of(new: impl Linkable) -> Grown {
+        Grown(new.keep())
+    }
+
+    /// The node, as a link stores it.
+    pub fn link(&self) -> StoredLink {
+        self.0
+    }
+
+    /// Gives up all of it, whose values own nothing: passes each node on to be freed.
+    pub fn give_up<R: Reach>(self, base: Base<R>, mut free: impl FnMut(Retired)) {
+        const ALONE: &str = "nobody else knows it";
+        let mut rest = vec![self.0];
+        while let Some(link) = rest.pop() {
+            // SAFETY: what is below a node of this is kept and complete, as it is.
+            let link = unsafe { link.alive() };
+            if let Some(inner) = link.inner() {
+                let held = inner.lock(base).expect(ALONE);
+                held.each(AT_END, |_, child| {
+                    rest.push(child);
+                    true
+                });
+                // SAFETY: only this led to it.
+                free(unsafe { held.retire() });
+            } else if let Some(terminal) = link.terminal(base) {
+                // SAFETY: only this led to it.
+                free(unsafe { terminal.lock().expect(ALONE).retire() });
+            }
+        }
+    }
+}
+
+impl Linkable for Grown {
+    fn keep(self) -> StoredLink {
+        self.0
     }
 }
 

@@ -56,7 +56,7 @@ pub use dense::{
     value_offset,
 };
 pub use direct::Direct;
-pub use fresh::{Fresh, FreshInner, FreshLeaf, Linkable};
+pub use fresh::{Fresh, FreshInner, FreshLeaf, Grown, Linkable};
 pub use guess::Guess;
 pub use inner::Inner;
 pub use leaf::{Leaf, leaf_bytes};
