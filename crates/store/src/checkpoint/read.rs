@@ -241,19 +241,22 @@ impl<'a, F: Fn(SegmentId) -> Option<&'a Arc<Segment>> + Sync> Loading<F> {
         Ok(())
     }
 
+    /// Inserts the keys of a page, which ascend.
     fn insert_keys(&self, mut payload: &[u8], version: u32) -> Result<(), Reason> {
         let damaged = || "its list of keys is damaged".to_string();
-        let mut key = Vec::new();
-        let mut first_bytes = self.loaded.first_bytes.run();
+        let (mut key, mut is_first) = (Vec::new(), true);
+        let mut present = Keys::default();
         while !payload.is_empty() {
             let (lens, rest) = payload.split_at_checked(4).ok_or_else(damaged)?;
             let shared = usize::from(u16::from_le_bytes([lens[0], lens[1]]));
             let more = usize::from(u16::from_le_bytes([lens[2], lens[3]]));
             let (bytes, rest) = rest.split_at_checked(more).ok_or_else(damaged)?;
             let (word, mut rest) = rest.split_at_checked(8).ok_or_else(damaged)?;
-            if shared > key.len() {
+            let behind = key.get(shared..).ok_or_else(damaged)?;
+            if !is_first && bytes <= behind {
                 return Err(damaged().into());
             }
+            is_first = false;
             key.truncate(shared);
             key.extend_from_slice(bytes);
             let location = Location::from_version(version, u64_at(word, 0));
@@ -272,13 +275,8 @@ impl<'a, F: Fn(SegmentId) -> Option<&'a Arc<Segment>> + Sync> Loading<F> {
                 large = Some(Descriptor::decode(about).ok_or_else(damaged)?);
             }
             // Where the segment is gone, the record was moved or replaced behind the checkpoint.
-            if let Some(segment) = (self.segment)(location.segment())
-                && expires > self.now
-            {
-                let inserted = self.loaded.index.insert(&key, location.to_word());
-                if inserted.map_err(|_| Reason::OutOfMemory)?.is_none() {
-                    first_bytes.add(&key);
-                }
+            if (self.segment)(location.segment()).is_some() && expires > self.now {
+                present.add(&key, location);
                 if expires != NEVER {
                     let reserved = self.loaded.deadlines.reserve(&key, expires);
                     reserved.map_err(|_| Reason::OutOfMemory)?;
@@ -288,10 +286,43 @@ impl<'a, F: Fn(SegmentId) -> Option<&'a Arc<Segment>> + Sync> Loading<F> {
                     let mut large = self.large.lock().expect(UNHURT);
                     large.insert(key.clone(), about);
                 }
-                segment.revive(location);
             }
             payload = rest;
         }
+        let words = present.iter().map(|(key, it)| (key, it.to_word()));
+        let loaded = self.loaded.index.load(&mut { words });
+        loaded.map_err(|_| Reason::OutOfMemory)?;
+        let mut first_bytes = self.loaded.first_bytes.run();
+        for (key, location) in present.iter() {
+            first_bytes.add(key);
+            if let Some(segment) = (self.segment)(location.segment()) {
+                segment.revive(location);
+            }
+        }
         Ok(())
+    }
+}
+
+/// Keys that are about to go into the index.
+#[derive(Default)]
+struct Keys {
+    bytes: Vec<u8>,
+    /// Where each ends, and where its record lies.
+    ends: Vec<(usize, Location)>,
+}
+
+impl Keys {
+    fn add(&mut self, key: &[u8], location: Location) {
+        self.bytes.extend_from_slice(key);
+        self.ends.push((self.bytes.len(), location));
+    }
+
+    fn iter(&self) -> impl Iterator<Item = (&[u8], Location)> {
+        let mut start = 0;
+        self.ends.iter().map(move |&(end, location)| {
+            let key = &self.bytes[start..end];
+            start = end;
+            (key, location)
+        })
     }
 }
