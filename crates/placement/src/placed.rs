@@ -79,6 +79,32 @@ pub trait Walk: Send + Sync {
         visit: &mut dyn FnMut(LeafRef<'_>) -> ControlFlow<()>,
     );
 
+    /// Visits the leaves of a tier whose fence is `from` or greater, in key order, below nodes of
+    /// any tier, until it has passed about `most` leaves, of other tiers too. Returns where to go
+    /// on; `None` at the end, and where `visit` breaks. A tree whose links tell the tier of a leaf
+    /// reads none of another tier.
+    fn each_leaf_of(
+        &self,
+        tier: TierId,
+        from: &[u8],
+        most: usize,
+        visit: &mut dyn FnMut(LeafRef<'_>) -> ControlFlow<()>,
+    ) -> Option<KeyBytes> {
+        let (mut next, mut passed) = (None, 0);
+        self.each_leaf(from, &mut |leaf| {
+            if passed == most {
+                next = Some(leaf.fence.to_bytes());
+                return ControlFlow::Break(());
+            }
+            passed += 1;
+            match leaf.tier == tier {
+                true => visit(leaf),
+                false => ControlFlow::Continue(()),
+            }
+        });
+        next
+    }
+
     /// [`Self::each_leaf_in`] for the fast tier.
     fn each_fast_leaf(&self, from: &[u8], visit: &mut dyn FnMut(LeafRef<'_>) -> ControlFlow<()>) {
         self.each_leaf_in(TierId::FAST, from, visit);

@@ -14,7 +14,7 @@ use crate::boundary;
 use crate::queue::NodeQueue;
 use crate::{KeyBytes, NodeKey, Placed};
 
-/// The most leaves visited in a round: some ten milliseconds if each is a cache miss.
+/// The most leaves passed in a round: some milliseconds, as only those of the tier are read.
 const STRIDE: usize = 131_072;
 /// The most leaves of the tier among them: their names take heap.
 const HELD: usize = 4096;
@@ -55,21 +55,18 @@ impl Search {
     }
 }
 
-/// The leaves of a tier among the next ones from `from` on, and the leaf after those.
+/// The leaves of a tier among the next ones from `from` on, and where the others begin.
 fn leaves_in(tree: &dyn Placed, tier: TierId, from: &[u8]) -> (Vec<KeyBytes>, Option<KeyBytes>) {
-    let (mut in_tier, mut next, mut visited) = (Vec::new(), None, 0);
-    tree.each_leaf(from, &mut |leaf| {
-        if visited == STRIDE || in_tier.len() == HELD {
+    let (mut in_tier, mut next) = (Vec::new(), None);
+    let passed = tree.each_leaf_of(tier, from, STRIDE, &mut |leaf| {
+        if in_tier.len() == HELD {
             next = Some(leaf.fence.to_bytes());
             return ControlFlow::Break(());
         }
-        visited += 1;
-        if leaf.tier == tier {
-            in_tier.push(leaf.fence.to_bytes());
-        }
+        in_tier.push(leaf.fence.to_bytes());
         ControlFlow::Continue(())
     });
-    (in_tier, next)
+    (in_tier, next.or(passed))
 }
 
 /// The parents of those leaves that a walk from `from` on that does not enter slower nodes leaves

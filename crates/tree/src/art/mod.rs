@@ -18,7 +18,7 @@
 //! | `load.rs` | sorted input: subtrees that are linked as a whole |
 //! | `spot.rs` | records that were found together, and are changed one by one |
 //! | `share.rs`, `fresh.rs` | records that come to share a node; memory for nodes |
-//! | `walk.rs`, `way.rs`, `scan.rs` | many records in order |
+//! | `walk.rs`, `only.rs`, `way.rs`, `scan.rs` | many records in order |
 //! | `migrate.rs`, `compact.rs`, `placed.rs` | moving nodes between tiers, and within one |
 //! | `stats.rs` | nodes by level and tier |
 //! | `node/` | nodes, their layouts, search in them, and the links between them |
@@ -34,6 +34,7 @@ mod many;
 mod map;
 mod migrate;
 mod node;
+mod only;
 mod placed;
 mod pop;
 mod remove;

@@ -17,15 +17,31 @@ use crate::range::Way;
 /// Leaves shown under one pin: the epoch is not held back by a long sweep.
 const AT_A_TIME: usize = 256;
 
+/// Which leaves are shown.
+#[derive(Clone, Copy)]
+enum Shown {
+    All,
+    /// Those of this tier below nodes of this and faster ones.
+    In(TierId),
+    /// Those of this tier, until so many leaves are passed.
+    Of(TierId, usize),
+}
+
 impl<M: Memory, R: Reach> Tree<M, R> {
-    /// Shows leaves in the order of their keys: all, or those of a tier.
+    /// Shows leaves in the order of their keys. Returns where others begin that it did not come to,
+    /// unless `visit` breaks.
     fn sweep(
         &self,
         from: &[u8],
-        tier: Option<TierId>,
+        which: Shown,
         visit: &mut dyn FnMut(LeafRef<'_>) -> ControlFlow<()>,
-    ) {
+    ) -> Option<KeyBytes> {
         let (mut last, mut first) = (from.to_vec(), true);
+        let (tier, mut left) = match which {
+            Shown::All => (None, usize::MAX),
+            Shown::In(tier) => (Some(tier), usize::MAX),
+            Shown::Of(tier, most) => (Some(tier), most),
+        };
         loop {
             let guard = self.store.pin();
             let start = match first {
@@ -33,9 +49,11 @@ impl<M: Memory, R: Reach> Tree<M, R> {
                 false => Start::after(&last),
             };
             let mut walker = Walker::new(self, Way::Forward, start, &guard);
-            if let Some(tier) = tier {
-                walker = walker.down_to(tier);
-            }
+            walker = match which {
+                Shown::All => walker,
+                Shown::In(tier) => walker.down_to(tier),
+                Shown::Of(tier, _) => walker.records_of(tier),
+            };
             let mut ring = [Link::NONE; AT_A_TIME + AHEAD_OF_NEED];
             let (mut walked, mut filled) = (0, Filled::WithDense);
             while filled == Filled::WithDense {
@@ -43,6 +61,7 @@ impl<M: Memory, R: Reach> Tree<M, R> {
             }
             let is_before = walked > 0 && walker.was_sought() && walker.leaves_out(ring[0]);
             let passed = usize::from(is_before);
+            let over = walker.passed_over();
             drop(walker);
             let mut shown = None;
             for &link in &ring[passed..walked] {
@@ -62,17 +81,25 @@ impl<M: Memory, R: Reach> Tree<M, R> {
                     self.memory()
                         .charge_access(terminal.address(), terminal.bytes().min(DENSE_HEAD));
                     if visit(self.leaf_ref(terminal)).is_break() {
-                        return;
+                        return None;
                     }
                 }
                 shown = Some(found.greatest());
             }
             if filled == Filled::Ended {
-                return;
+                return None;
             }
+            let passed_over = over.last.terminal(self.base).map(|it| it.greatest());
             // A walk that was lost goes on where it was, with those that are there now.
-            if let Some(shown) = shown {
-                (last, first) = (shown.to_vec(), false);
+            left = left.saturating_sub(walked + over.count);
+            let ends = shown.into_iter().chain(passed_over);
+            if let Some(end) = ends.map(|it| it.to_vec()).max() {
+                (last, first) = (end, false);
+            }
+            if left == 0 {
+                // The least key behind the last.
+                last.push(0);
+                return Some(last[..].into());
             }
         }
     }
@@ -107,7 +134,7 @@ impl<M: Memory, R: Reach> Walk for Tree<M, R> {
     }
 
     fn each_leaf(&self, from: &[u8], visit: &mut dyn FnMut(LeafRef<'_>) -> ControlFlow<()>) {
-        self.sweep(from, None, visit);
+        self.sweep(from, Shown::All, visit);
     }
 
     fn each_leaf_in(
@@ -116,7 +143,17 @@ impl<M: Memory, R: Reach> Walk for Tree<M, R> {
         from: &[u8],
         visit: &mut dyn FnMut(LeafRef<'_>) -> ControlFlow<()>,
     ) {
-        self.sweep(from, Some(tier), visit);
+        self.sweep(from, Shown::In(tier), visit);
+    }
+
+    fn each_leaf_of(
+        &self,
+        tier: TierId,
+        from: &[u8],
+        most: usize,
+        visit: &mut dyn FnMut(LeafRef<'_>) -> ControlFlow<()>,
+    ) -> Option<KeyBytes> {
+        self.sweep(from, Shown::Of(tier, most), visit)
     }
 
     fn lowest_fast_inner(&self, draw: u64) -> Option<NodeKey> {

@@ -20,6 +20,7 @@ use super::node::{
     Base, Inner, Kind, Link, PACK_BYTES, Parent, Position, Reach, leaf_bytes, position,
     value_offset,
 };
+use super::only::{Only, PassedOver};
 use super::tree::{Tree, common};
 use super::way::Start;
 use crate::range::Way;
@@ -82,8 +83,8 @@ pub(super) struct Walker<'g, M: Memory, R: Reach> {
     tree: &'g Tree<M, R>,
     guard: &'g Guard<'g>,
     way: Way,
-    /// The slowest tier to walk. Nodes of slower tiers are skipped, with their subtrees.
-    slowest: Option<TierId>,
+    only: Only,
+    passed_over: PassedOver<'g>,
     from: Start<'g>,
     /// Whether the first link leads to the start of the range; its target may have records before
     /// the start, too.
@@ -103,7 +104,8 @@ impl<'g, M: Memory, R: Reach> Walker<'g, M, R> {
             tree,
             guard,
             way,
-            slowest: None,
+            only: Only::All,
+            passed_over: PassedOver::NONE,
             from,
             sought: false,
             top: None,
@@ -116,8 +118,19 @@ impl<'g, M: Memory, R: Reach> Walker<'g, M, R> {
 
     /// Skips nodes of slower tiers than this, and their subtrees.
     pub fn down_to(mut self, slowest: TierId) -> Self {
-        self.slowest = Some(slowest);
+        self.only = Only::DownTo(slowest);
         self
+    }
+
+    /// Passes over records of other tiers, but for the one that the walk begins at.
+    pub fn records_of(mut self, tier: TierId) -> Self {
+        self.only = Only::RecordsOf(tier);
+        self
+    }
+
+    /// The links that it passed over.
+    pub fn passed_over(&self) -> PassedOver<'g> {
+        self.passed_over
     }
 
     /// Whether the first link since the walk's start leads to that start, where records may have to
@@ -140,7 +153,7 @@ impl<'g, M: Memory, R: Reach> Walker<'g, M, R> {
 
     /// Writes links into `ring`, from `walked` until there are `until`, or a few more. The caller
     /// will want at most `most`. The ring has room for [`AHEAD_OF_NEED`] more than `until`. Returns
-    /// the number of links then.
+    /// the number of links then; fewer where it passed over many others.
     // A function of its own: what shows records has other uses for registers.
     #[inline(never)]
     pub fn fill(
@@ -179,7 +192,11 @@ impl<'g, M: Memory, R: Reach> Walker<'g, M, R> {
                     0 => until - walked,
                     ahead => ahead.min(most - walked),
                 };
-                self.take(next, &mut ring[walked..walked + room])
+                let step = self.take(next, &mut ring[walked..walked + room]);
+                if step == Ok(0) && self.passed_over.count >= PassedOver::MOST {
+                    return (walked, Filled::Full);
+                }
+                step
             } else {
                 self.top = None;
                 continue;
@@ -261,13 +278,14 @@ impl<'g, M: Memory, R: Reach> Walker<'g, M, R> {
     /// number of the others.
     #[inline(always)]
     fn take(&mut self, from: Position, into: &mut [Link<'g>]) -> Result<usize, Restart> {
-        let (tree, way, slowest) = (self.tree, self.way, self.slowest);
+        let (tree, way, only) = (self.tree, self.way, self.only);
         let Some(top) = &mut self.top else {
             return Ok(0);
         };
         let most = into.len().min(MOST_TAKEN);
         let into = &mut into[..most];
-        let (count, next) = Self::take_from(tree, &top.inner, way, slowest, from, into)?;
+        let over = &mut self.passed_over;
+        let (count, next) = Self::take_from(tree, &top.inner, way, (only, over), from, into)?;
         top.next = next;
         let taken = &into[..count];
         let base = tree.base;
@@ -318,7 +336,7 @@ impl<'g, M: Memory, R: Reach> Walker<'g, M, R> {
         tree: &Tree<M, R>,
         inner: &Inner<'g, R>,
         way: Way,
-        slowest: Option<TierId>,
+        (only, over): (Only, &mut PassedOver<'g>),
         from: Position,
         links: &mut [Link<'g>],
     ) -> Result<(usize, Option<Position>), Restart> {
@@ -326,15 +344,7 @@ impl<'g, M: Memory, R: Reach> Walker<'g, M, R> {
         let (kind, address) = (link.kind(), link.address(tree.base));
         tree.memory().charge_access(address, kind.bytes::<R>());
         let (mut count, next) = inner.take(way, from, links)?;
-        if let Some(slowest) = slowest {
-            let all = std::mem::replace(&mut count, 0);
-            for at in 0..all {
-                if tree.tier_of(*links[at]) <= slowest {
-                    links[count] = links[at];
-                    count += 1;
-                }
-            }
-        }
+        count = only.keep(tree, &mut links[..count], over);
         Ok((count, next))
     }
 
@@ -409,8 +419,7 @@ impl<'g, M: Memory, R: Reach> Walker<'g, M, R> {
         let (mut parent, mut link) = self.tree.root.read(self.tree.store.pinned(self.guard))?;
         let mut depth = 0;
         loop {
-            let is_slower = |slowest| self.tree.tier_of(*link) > slowest;
-            if link.is_none() || self.slowest.is_some_and(is_slower) {
+            if link.is_none() || self.only.ends_at(self.tree, link) {
                 return Ok(None);
             }
             if link.is_terminal() {

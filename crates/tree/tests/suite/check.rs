@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::ops::ControlFlow;
 use std::time::Duration;
 
-use timberline_placement::Placed;
+use timberline_placement::{KeyBytes, Placed};
 use timberline_tier::TierId;
 
 use super::draw::Draw;
@@ -54,20 +54,37 @@ pub fn structure<T: TestMap>(map: &T, placing: &Placing) {
     let roots = if map.len() > 0 { 1 } else { T::EMPTY_NODES };
     assert_eq!(root.fast + root.slow, roots, "{stats:?}");
 
-    let (mut fast, mut slow, mut fences) = (0, 0, Vec::new());
+    let (mut fast, mut slow, mut fences) = (Vec::new(), Vec::new(), Vec::new());
     map.placed().each_leaf(&[], &mut |leaf| {
-        *(if leaf.tier.is_fast() {
+        (if leaf.tier.is_fast() {
             &mut fast
         } else {
             &mut slow
-        }) += 1;
+        })
+        .push(leaf.fence.to_bytes());
         let fence = leaf.fence.to_bytes();
         assert_eq!(map.placed().fence_at(leaf.address), Some(fence.clone()));
         fences.push(fence);
         ControlFlow::Continue(())
     });
-    assert_eq!((fast, slow), (leaves.fast, leaves.slow), "each leaf once");
+    let counts = (fast.len(), slow.len());
+    assert_eq!(counts, (leaves.fast, leaves.slow), "each leaf once");
+    for (tier, all) in [(TierId::FAST, fast), (TierId::SLOW, slow)] {
+        assert_eq!(leaves_of(map, tier), all, "those of a tier, by and by");
+    }
     assert!(fences.is_sorted_by(|one, two| one < two), "{fences:?}");
+}
+
+/// The leaves of a tier, a few at a time.
+fn leaves_of(map: &impl TestMap, tier: TierId) -> Vec<KeyBytes> {
+    let (mut all, mut next) = (Vec::new(), Some(KeyBytes::default()));
+    while let Some(from) = next {
+        next = map.placed().each_leaf_of(tier, &from, 7, &mut |leaf| {
+            all.push(leaf.fence.to_bytes());
+            ControlFlow::Continue(())
+        });
+    }
+    all
 }
 
 /// All of the above.
