@@ -16,9 +16,16 @@ use super::exchange::{HeatHistogram, Plan};
 use super::victims::{Found, Victim, VictimSelection};
 use crate::{KeyBytes, LeafRef, Placed};
 
-/// The fewest leaves that the hand passes in a round: some milliseconds, if each is a cache miss
-/// with its path.
+/// The leaves that the hand passes in a round: some milliseconds, if each is a cache miss with its
+/// path.
 const STRIDE: usize = 4096;
+/// The fewest, after many rounds that wanted few victims: a stable hot set's heat hardly changes.
+const SLOWEST: usize = STRIDE / 8;
+/// Each of these rounds passes one part in so many less: some ten seconds until it is the slowest,
+/// for the histogram must not be old where a hot spot moves again.
+const SLOWS: usize = 32;
+/// A round that wants more victims than that is no rest.
+const FEW: usize = STRIDE / FOR_A_VICTIM / 2;
 /// As many more for each victim that is wanted, at rest: where cold leaves are rarer than that, a
 /// round exchanges fewer, as the search for them would cost far more than their exchange.
 const FOR_A_VICTIM: usize = 32;
@@ -35,6 +42,8 @@ pub struct ClockSweep {
     current: HeatHistogram,
     /// Of all leaves, at the end of the last revolution, updated since.
     complete: Option<HeatHistogram>,
+    /// The fewest leaves that the next round passes, [`SLOWEST`] to [`STRIDE`].
+    stride: usize,
     hurries: bool,
 }
 
@@ -46,6 +55,7 @@ impl ClockSweep {
             hand: KeyBytes::default(),
             current: HeatHistogram::default(),
             complete: None,
+            stride: STRIDE,
             hurries: true,
         }
     }
@@ -108,13 +118,18 @@ impl VictimSelection for ClockSweep {
 
     fn victims(&mut self, tree: &dyn Placed, plan: &Plan) -> Vec<Victim> {
         let mut victims = Vec::new();
+        self.stride = match self.hurries || plan.demote > FEW {
+            true => STRIDE,
+            false => (self.stride - self.stride / SLOWS).max(SLOWEST),
+        };
+        let stride = self.stride;
         let reach = match self.hurries {
             true => REACH,
-            false => (STRIDE + FOR_A_VICTIM * plan.demote).min(REACH),
+            false => (stride + FOR_A_VICTIM * plan.demote).min(REACH),
         };
         self.walk(tree, &mut |leaf, heat, passed| {
             let served = victims.len() >= plan.demote;
-            if passed >= reach || (passed >= STRIDE && served) {
+            if passed >= reach || (passed >= stride && served) {
                 return ControlFlow::Break(());
             }
             if !served && heat <= plan.coldest {
@@ -247,14 +262,35 @@ mod tests {
             clock.histogram(&tree);
         }
         clock.hand = KeyBytes::default();
-        let found = |clock: &mut ClockSweep| clock.victims(&tree, &wanting(10, 1)).len();
+        let wanted = FEW + 1;
+        let found = |clock: &mut ClockSweep| clock.victims(&tree, &wanting(wanted, 1)).len();
         clock.hurry(false);
         let rounds = (1..).find(|_| found(&mut clock) > 0);
-        let passed = STRIDE + 10 * FOR_A_VICTIM;
+        let passed = STRIDE + wanted * FOR_A_VICTIM;
         assert_eq!(rounds, Some(1 + 8 * STRIDE / passed), "a bounded walk each");
         clock.hand = KeyBytes::default();
         clock.hurry(true);
-        assert_eq!(found(&mut clock), 10);
+        assert_eq!(found(&mut clock), wanted);
+    }
+
+    #[test]
+    fn the_hand_slows_down_where_few_victims_are_wanted() {
+        let (_arenas, tree, mut clock) = half_warm(16 * STRIDE, 1);
+        while clock.complete.is_none() {
+            clock.histogram(&tree);
+        }
+        clock.hurry(false);
+        let passed = |clock: &mut ClockSweep, wanted| {
+            let before = clock.current.total();
+            clock.victims(&tree, &wanting(wanted, 0));
+            (16 * STRIDE + clock.current.total() - before) % (16 * STRIDE)
+        };
+        let paces: Vec<_> = (0..80).map(|_| passed(&mut clock, 0)).collect();
+        assert!(paces.is_sorted_by(|one, next| one >= next));
+        assert_eq!((paces[0], paces[79]), (STRIDE - STRIDE / SLOWS, SLOWEST));
+        assert_eq!(passed(&mut clock, FEW), SLOWEST + FEW * FOR_A_VICTIM);
+        let many = FEW + 1;
+        assert_eq!(passed(&mut clock, many), STRIDE + many * FOR_A_VICTIM);
     }
 
     #[test]

@@ -30,6 +30,8 @@ pub struct FasterTier {
     pub chance: Chance,
     /// Memory of the tier is free, but in slots of other sizes.
     pub stranded: bool,
+    /// Bytes of its nodes when the mover's last exchange had ended; known at the fast tier only.
+    pub used: usize,
     compaction: Compaction,
     search: Search,
 }
@@ -57,6 +59,7 @@ impl FasterTier {
             victims,
             chance: Chance::default(),
             stranded: false,
+            used: 0,
             compaction: Compaction::of(tier, pause),
             search: Search::default(),
         }

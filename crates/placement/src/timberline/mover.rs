@@ -98,6 +98,12 @@ impl Mover {
             // Leaves can still change places.
             free = free.min(0);
         }
+        if policy.scale.records && fill.used <= self.fast.used {
+            // Where a promotion found no slot of its size, the limit is what was in use then. New
+            // nodes may need the reserve below it; without any, to demote leaves for it frees slots
+            // of other sizes, and the limit sinks with each failure.
+            free = free.max(0);
+        }
 
         let mut pages = self.pages(tree);
         let margin = self.margin(tree);
@@ -186,6 +192,7 @@ impl Mover {
             };
         }
         // A new leaf is fast only below a fast node, so it needs room for little more than itself.
+        self.fast.used = tree.fill(TierId::FAST).used;
         let room = room.max(0) as usize * slot_bytes / tree.node_bytes();
         let leaves = policy.scale.leaves_in(room);
         policy.boundaries[0].allowance.renew(leaves as i64);
