@@ -98,6 +98,25 @@ impl ClockSweep {
     }
 }
 
+impl ClockSweep {
+    /// Moves the hand by at least and at most so many leaves, until it has a plan's victims.
+    fn pass(&mut self, tree: &dyn Placed, plan: &Plan, least: usize, most: usize) -> Vec<Victim> {
+        let mut victims = Vec::new();
+        self.walk(tree, &mut |leaf, heat, passed| {
+            let served = victims.len() >= plan.demote;
+            if passed >= most || (passed >= least && served) {
+                return ControlFlow::Break(());
+            }
+            if !served && heat <= plan.coldest {
+                let leaf = Found::Named(leaf.fence.to_bytes());
+                victims.push(Victim { leaf, heat });
+            }
+            ControlFlow::Continue(())
+        });
+        victims
+    }
+}
+
 impl VictimSelection for ClockSweep {
     fn histogram(&mut self, tree: &dyn Placed) -> &HeatHistogram {
         if self.complete.is_none() {
@@ -117,28 +136,19 @@ impl VictimSelection for ClockSweep {
     }
 
     fn victims(&mut self, tree: &dyn Placed, plan: &Plan) -> Vec<Victim> {
-        let mut victims = Vec::new();
         self.stride = match self.hurries || plan.demote > FEW {
             true => STRIDE,
             false => (self.stride - self.stride / SLOWS).max(SLOWEST),
         };
-        let stride = self.stride;
         let reach = match self.hurries {
             true => REACH,
-            false => (stride + FOR_A_VICTIM * plan.demote).min(REACH),
+            false => (self.stride + FOR_A_VICTIM * plan.demote).min(REACH),
         };
-        self.walk(tree, &mut |leaf, heat, passed| {
-            let served = victims.len() >= plan.demote;
-            if passed >= reach || (passed >= stride && served) {
-                return ControlFlow::Break(());
-            }
-            if !served && heat <= plan.coldest {
-                let leaf = Found::Named(leaf.fence.to_bytes());
-                victims.push(Victim { leaf, heat });
-            }
-            ControlFlow::Continue(())
-        });
-        victims
+        self.pass(tree, plan, self.stride, reach)
+    }
+
+    fn few_victims(&mut self, tree: &dyn Placed, plan: &Plan) -> Vec<Victim> {
+        self.pass(tree, plan, 0, STRIDE + FOR_A_VICTIM * plan.demote)
     }
 
     fn hurry(&mut self, hurries: bool) {

@@ -191,7 +191,7 @@ impl FasterTier {
                 .histogram(tree)
                 .plan(pages, &[], -relief, policy.scale.margin);
             drop_pages(plan.pages);
-            let victims = self.victims.victims(tree, &plan);
+            let victims = self.victims.few_victims(tree, &plan);
             self.demote_all(tree, &victims);
             tree.reclaim();
             true

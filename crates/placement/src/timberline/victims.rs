@@ -40,6 +40,11 @@ pub trait VictimSelection: Send {
     /// also if the plan has none.
     fn victims(&mut self, tree: &dyn Placed, plan: &Plan) -> Vec<Victim>;
 
+    /// The same beside rounds, for a plan of few: it looks no further than it must.
+    fn few_victims(&mut self, tree: &dyn Placed, plan: &Plan) -> Vec<Victim> {
+        self.victims(tree, plan)
+    }
+
     /// Whether the worker hurries, so that victims are worth a longer search.
     fn hurry(&mut self, hurries: bool) {
         let _ = hurries;
