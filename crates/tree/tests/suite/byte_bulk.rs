@@ -12,7 +12,7 @@ use crate::suite::effort;
 /// Records of which each key is the beginning of the next; of a few long beginnings in common; of
 /// numbers as text, into nothing and between others.
 pub fn a_bulk_load_is_a_run_of_inserts<T: ByteMap>() {
-    let nested = (0..1500).map(|len| vec![b'a'; len]).collect::<Vec<_>>();
+    let nested = (0..400).map(|len| vec![b'a'; len]).collect::<Vec<_>>();
     let mut draw = Draw::new(seed(), 7);
     let random = (0..3000).map(|_| some_key(&mut draw)).collect();
     let numbers = |step| {
@@ -74,7 +74,7 @@ pub fn an_unsorted_bulk_load_says_where<T: ByteMap>() {
 pub fn a_failed_allocation_ends_a_bulk_load_cleanly<T: ByteMap>() {
     for tier in [TierId::FAST, TierId::SLOW] {
         let mut failures = 0;
-        for nth in (1..=40).chain((41..300).step_by(13)) {
+        for nth in (1..=12).chain((13..300).step_by(37)) {
             let (map, placing) = make::<T>();
             let mut draw = Draw::new(seed(), 8);
             let model: Model = (0..200).map(|value| (some_key(&mut draw), value)).collect();
