@@ -19,6 +19,9 @@ use crate::{KeyBytes, LeafRef, Placed};
 /// The leaves that the hand passes in a round: some milliseconds, if each is a cache miss with its
 /// path.
 const STRIDE: usize = 4096;
+/// As many more for each victim that is wanted, at rest: where cold leaves are rarer than that, a
+/// round exchanges fewer, as the search for them would cost far more than their exchange.
+const FOR_A_VICTIM: usize = 32;
 /// The fewest, after many rounds that wanted few victims: a stable hot set's heat hardly changes.
 const SLOWEST: usize = STRIDE / 8;
 /// Each of these rounds passes one part in so many less: some ten seconds until it is the slowest,
@@ -26,9 +29,6 @@ const SLOWEST: usize = STRIDE / 8;
 const SLOWS: usize = 32;
 /// A round that wants more victims than that is no rest.
 const FEW: usize = STRIDE / FOR_A_VICTIM / 2;
-/// As many more for each victim that is wanted, at rest: where cold leaves are rarer than that, a
-/// round exchanges fewer, as the search for them would cost far more than their exchange.
-const FOR_A_VICTIM: usize = 32;
 /// The most leaves that it passes in a round, used for many victims, while the worker hurries, and
 /// in its first revolution.
 const REACH: usize = 65_536;
@@ -96,9 +96,7 @@ impl ClockSweep {
             wrapped = true;
         }
     }
-}
 
-impl ClockSweep {
     /// Moves the hand by at least and at most so many leaves, until it has a plan's victims.
     fn pass(&mut self, tree: &dyn Placed, plan: &Plan, least: usize, most: usize) -> Vec<Victim> {
         let mut victims = Vec::new();

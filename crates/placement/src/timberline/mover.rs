@@ -191,8 +191,8 @@ impl Mover {
                 ..estimates
             };
         }
-        // A new leaf is fast only below a fast node, so it needs room for little more than itself.
         self.fast.used = tree.fill(TierId::FAST).used;
+        // A new leaf is fast only below a fast node, so it needs room for little more than itself.
         let room = room.max(0) as usize * slot_bytes / tree.node_bytes();
         let leaves = policy.scale.leaves_in(room);
         policy.boundaries[0].allowance.renew(leaves as i64);

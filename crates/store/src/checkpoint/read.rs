@@ -275,8 +275,10 @@ impl<'a, F: Fn(SegmentId) -> Option<&'a Arc<Segment>> + Sync> Loading<F> {
                 large = Some(Descriptor::decode(about).ok_or_else(damaged)?);
             }
             // Where the segment is gone, the record was moved or replaced behind the checkpoint.
-            if (self.segment)(location.segment()).is_some() && expires > self.now {
-                present.add(&key, location);
+            if let Some(segment) = (self.segment)(location.segment())
+                && expires > self.now
+            {
+                present.add(&key, location, segment);
                 if expires != NEVER {
                     let reserved = self.loaded.deadlines.reserve(&key, expires);
                     reserved.map_err(|_| Reason::OutOfMemory)?;
@@ -289,15 +291,13 @@ impl<'a, F: Fn(SegmentId) -> Option<&'a Arc<Segment>> + Sync> Loading<F> {
             }
             payload = rest;
         }
-        let words = present.iter().map(|(key, it)| (key, it.to_word()));
-        let loaded = self.loaded.index.load(&mut { words });
+        let mut words = present.iter().map(|(key, it, _)| (key, it.to_word()));
+        let loaded = self.loaded.index.load(&mut words);
         loaded.map_err(|_| Reason::OutOfMemory)?;
         let mut first_bytes = self.loaded.first_bytes.run();
-        for (key, location) in present.iter() {
+        for (key, location, segment) in present.iter() {
             first_bytes.add(key);
-            if let Some(segment) = (self.segment)(location.segment()) {
-                segment.revive(location);
-            }
+            segment.revive(location);
         }
         Ok(())
     }
@@ -305,24 +305,24 @@ impl<'a, F: Fn(SegmentId) -> Option<&'a Arc<Segment>> + Sync> Loading<F> {
 
 /// Keys that are about to go into the index.
 #[derive(Default)]
-struct Keys {
+struct Keys<'a> {
     bytes: Vec<u8>,
     /// Where each ends, and where its record lies.
-    ends: Vec<(usize, Location)>,
+    ends: Vec<(usize, Location, &'a Segment)>,
 }
 
-impl Keys {
-    fn add(&mut self, key: &[u8], location: Location) {
+impl<'a> Keys<'a> {
+    fn add(&mut self, key: &[u8], location: Location, segment: &'a Segment) {
         self.bytes.extend_from_slice(key);
-        self.ends.push((self.bytes.len(), location));
+        self.ends.push((self.bytes.len(), location, segment));
     }
 
-    fn iter(&self) -> impl Iterator<Item = (&[u8], Location)> {
+    fn iter(&self) -> impl Iterator<Item = (&[u8], Location, &'a Segment)> {
         let mut start = 0;
-        self.ends.iter().map(move |&(end, location)| {
+        self.ends.iter().map(move |&(end, location, segment)| {
             let key = &self.bytes[start..end];
             start = end;
-            (key, location)
+            (key, location, segment)
         })
     }
 }

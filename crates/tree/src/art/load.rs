@@ -20,6 +20,7 @@ use super::node::{
 };
 use super::tree::{Tree, common};
 use crate::map::Batch;
+use crate::node::retired::Retired;
 
 impl<M: Memory, R: Reach> Tree<M, R> {
     /// Links the records of a batch, from one on, that belong where its path ends. Returns how
@@ -77,7 +78,7 @@ impl<M: Memory, R: Reach> Tree<M, R> {
     }
 
     fn give_up(&self, grown: Subtree, guard: &Guard) {
-        let free = |node: crate::node::retired::Retired| node.reclaim(&self.store, guard);
+        let free = |node: Retired| node.reclaim(&self.store, guard);
         grown.node.give_up(self.base, free);
     }
 

@@ -56,14 +56,13 @@ pub fn structure<T: TestMap>(map: &T, placing: &Placing) {
 
     let (mut fast, mut slow, mut fences) = (Vec::new(), Vec::new(), Vec::new());
     map.placed().each_leaf(&[], &mut |leaf| {
-        (if leaf.tier.is_fast() {
-            &mut fast
-        } else {
-            &mut slow
-        })
-        .push(leaf.fence.to_bytes());
         let fence = leaf.fence.to_bytes();
         assert_eq!(map.placed().fence_at(leaf.address), Some(fence.clone()));
+        let of_tier = match leaf.tier.is_fast() {
+            true => &mut fast,
+            false => &mut slow,
+        };
+        of_tier.push(fence.clone());
         fences.push(fence);
         ControlFlow::Continue(())
     });
