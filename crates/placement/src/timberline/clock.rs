@@ -117,6 +117,10 @@ impl ClockSweep {
 
 impl VictimSelection for ClockSweep {
     fn histogram(&mut self, tree: &dyn Placed) -> &HeatHistogram {
+        // A revolution of fewer leaves than the hand has passed since was of a tier that was nearly
+        // empty: the present one is the first that counts.
+        let passed = self.current.total();
+        self.complete.take_if(|it| it.total() < passed);
         if self.complete.is_none() {
             self.walk(tree, &mut |_, _, passed| match passed < REACH {
                 true => ControlFlow::Continue(()),
@@ -223,6 +227,20 @@ mod tests {
             Found::Named(name) => name.word(),
             Found::At(address) => panic!("{address:#x} is no name"),
         }
+    }
+
+    /// Found with 20 million records: the first round's revolution was of an empty tier. Until the
+    /// hand had come around a million leaves, no leaf was known that could be demoted.
+    #[test]
+    fn a_census_of_a_tier_that_was_nearly_empty_is_given_up() {
+        let (_arenas, tree, mut clock) = half_warm(4 * REACH, 4 * REACH);
+        clock.histogram(&tree);
+        assert_eq!(clock.histogram(&tree).total(), 1);
+        for leaf in 0..4 * REACH {
+            tree.promote_path(FakeRecords::leaf(leaf));
+        }
+        clock.victims(&tree, &Plan::default());
+        assert!(clock.histogram(&tree).total() > REACH);
     }
 
     #[test]
