@@ -54,8 +54,8 @@ impl Compaction {
     }
 
     /// A round: continues a walk, or begins one if memory is `stranded` and it is worth it.
-    /// Returns how many nodes moved.
-    pub fn step(&mut self, tree: &dyn Placed, stranded: bool, now: Duration) -> usize {
+    /// Returns whether a walk ended, so that chunks came free.
+    pub fn step(&mut self, tree: &dyn Placed, stranded: bool, now: Duration) -> bool {
         if !self.is_active() && stranded && self.backoff.is_over(now) {
             let candidates = tree.compaction_candidates(self.tier);
             let is_worth_it = candidates.bytes() >= tree.fill(self.tier).limit / self.worth;
@@ -69,19 +69,15 @@ impl Compaction {
             }
             self.backoff.begin(now);
         }
-        match self.is_active() {
-            true => self.go_on(tree),
-            false => 0,
+        if !self.is_active() {
+            return false;
         }
-    }
-
-    fn go_on(&mut self, tree: &dyn Placed) -> usize {
-        let moved = self.walk.step(tree, &self.candidates, STRIDE);
+        self.walk.step(tree, &self.candidates, STRIDE);
         tree.reclaim();
         if self.walk.has_ended() {
             self.candidates = CompactionCandidates::NONE;
         }
-        moved
+        self.walk.has_ended()
     }
 }
 
@@ -119,7 +115,7 @@ mod tests {
         let mut looks = Vec::new();
         for tenth in 0..600 {
             let (now, due) = (Duration::from_millis(100 * tenth), compaction.backoff.due);
-            assert_eq!(compaction.step(&tree, true, now), 0);
+            assert!(!compaction.step(&tree, true, now));
             assert!(!compaction.is_active());
             if compaction.backoff.due != due {
                 looks.push(now.as_secs());

@@ -22,6 +22,10 @@ use super::{Candidate, HeatIn, Promotable, Timberline};
 use crate::boundary::{self, demote_idle};
 use crate::{Fill, KeyBytes, Move, NodeKey, Placed};
 
+/// A tier's free memory is of use again once one part in so many of it is free: enough that not
+/// every other round promotes cold leaves until a slot is lacking.
+const FREE_AGAIN: usize = 16;
+
 pub struct FasterTier {
     policy: Arc<Timberline>,
     tier: TierId,
@@ -90,8 +94,19 @@ impl FasterTier {
     pub fn compact(&mut self, tree: &dyn Placed, now: Duration) -> bool {
         // Nodes below a broken path would keep their chunks.
         let is_worth_it = self.stranded && !self.search.is_active();
-        self.compaction.step(tree, is_worth_it, now);
+        if self.compaction.step(tree, is_worth_it, now) {
+            self.stranded = false;
+        }
         self.compaction.is_active() || self.search.is_active()
+    }
+
+    /// Takes in how many promotions of a round found the tier full. Where nodes have many sizes,
+    /// what is free is then of no use until enough nodes left or chunks came free.
+    pub fn found_full(&mut self, tree: &dyn Placed, promotions: usize) {
+        let fill = tree.fill(self.tier);
+        let free = fill.limit.saturating_sub(fill.used);
+        let still = self.stranded && free < fill.limit / FREE_AGAIN;
+        self.stranded = self.policy.scale.records && (promotions > 0 || still);
     }
 
     /// Exchanges leaves of this tier, which is not the fast one, with promotion candidates from
@@ -134,7 +149,7 @@ impl FasterTier {
 
         let below = rest.candidates.split_off(plan.promote);
         let failed = self.move_both_ways(tree, &plan, &rest.candidates);
-        self.stranded = policy.scale.records && failed > 0;
+        self.found_full(tree, failed);
         let next = TierId(tier.0 + 1);
         let from_next = rest.candidates.iter().filter(|it| it.from == next).count();
         Rest {
@@ -348,6 +363,26 @@ mod tests {
         assert!((20..29).all(|n| tier(n) == MIDDLE));
         assert!(rest.floor < 80, "{}", rest.floor);
         assert!(tree.has_single_boundary());
+    }
+
+    #[test]
+    fn what_is_free_in_a_tier_that_was_full_is_of_no_use_until_it_is_some() {
+        let (_arenas, policy, tree) = three_tiers(HeatIn::Leaf { leaf_bytes: 24 });
+        for n in 0..29 {
+            tree.promote_to(&FakeTree::leaf(n), MIDDLE);
+        }
+        let mut middle = FasterTier::new(policy, MIDDLE);
+        let mut strands = |failed| {
+            middle.found_full(&tree, failed);
+            middle.stranded
+        };
+        assert_eq!([0, 1, 0].map(&mut strands), [false, true, true]);
+        for n in 0..2 {
+            tree.demote_to(&FakeTree::leaf(n), SLOWEST);
+        }
+        assert!(strands(0), "a twentieth");
+        tree.demote_to(&FakeTree::leaf(2), SLOWEST);
+        assert_eq!([1, 0].map(strands), [true, false]);
     }
 
     #[test]

@@ -167,7 +167,7 @@ impl Mover {
         }
         let (exchanged, failed) =
             self.move_both_ways(tree, &plan, &candidates, free.max(0) as usize);
-        self.fast.stranded = policy.scale.records && failed > 0;
+        self.fast.found_full(tree, failed);
         // There are candidates but no fast leaf to demote: cold inner nodes fill fast memory.
         let stuck = match plan.demote == fast_leaves {
             true => candidates.len() - plan.promote,
