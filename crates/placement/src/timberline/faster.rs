@@ -90,6 +90,11 @@ impl FasterTier {
         self.chance.cooled();
     }
 
+    /// The hot set has moved.
+    pub fn hot_set_moved(&mut self) {
+        self.compaction.hot_set_moved();
+    }
+
     /// A round of compaction. Returns whether it goes on, or waits for a search for broken paths.
     pub fn compact(&mut self, tree: &dyn Placed, now: Duration) -> bool {
         // Nodes below a broken path would keep their chunks.

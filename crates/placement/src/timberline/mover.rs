@@ -322,10 +322,15 @@ impl Mover {
         }
     }
 
+    /// All tiers but the slowest.
+    fn tiers(&mut self) -> impl Iterator<Item = &mut FasterTier> {
+        std::iter::once(&mut self.fast).chain(&mut self.lower)
+    }
+
     /// Halves all heat.
     fn cool(&mut self) {
         self.policy.heat.cool();
-        for tier in std::iter::once(&mut self.fast).chain(&mut self.lower) {
+        for tier in self.tiers() {
             tier.cooled();
         }
         self.copies.cooled();
@@ -341,7 +346,7 @@ impl Worker for Mover {
         self.restore_boundaries(tree);
         let exchanged = self.exchange(tree, now);
         let mut tidies = false;
-        for tier in std::iter::once(&mut self.fast).chain(&mut self.lower) {
+        for tier in self.tiers() {
             tidies |= tier.compact(tree, now);
         }
         let policy = self.policy.clone();
@@ -376,12 +381,15 @@ impl Worker for Mover {
         let halvings = self.pace.observe(samples, slow, exchanged, fast);
         if halvings > 0 {
             self.copies.moved();
+            for tier in self.tiers() {
+                tier.hot_set_moved();
+            }
         }
         for _ in 0..halvings {
             self.cool();
         }
         let hurries = tidies || self.pace.is_in_motion();
-        for tier in std::iter::once(&mut self.fast).chain(&mut self.lower) {
+        for tier in self.tiers() {
             tier.victims.hurry(hurries);
         }
         let interval = match all_fast_with_room(tree) {
