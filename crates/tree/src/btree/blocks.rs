@@ -38,12 +38,17 @@ impl<'g> Beside<'g> {
         Ok(Beside { entry, value })
     }
 
-    /// The address of each, and the bytes of its slot.
-    fn slots(self) -> impl Iterator<Item = (usize, usize)> {
-        let entry = self.entry.map(|block| (block.address(), block.slot()));
+    /// The address of each. No block is read.
+    fn addresses(self) -> impl Iterator<Item = usize> {
+        let entry = self.entry.map(Block::address);
         let value = self.value.and_then(ValueBlock::of);
-        let value = value.map(|block| (block.address(), block.slot()));
-        entry.into_iter().chain(value)
+        entry.into_iter().chain(value.map(ValueBlock::address))
+    }
+
+    /// The bytes of their slots.
+    fn bytes(self) -> usize {
+        let value = self.value.and_then(ValueBlock::of);
+        self.entry.map_or(0, Block::slot) + value.map_or(0, ValueBlock::slot)
     }
 }
 
@@ -54,8 +59,7 @@ pub(super) fn bytes_beside<P: Payload, const WORDS: usize>(
     let mut bytes = 0;
     if P::BLOCKS {
         for index in 0..leaf.get(Body::count)? {
-            let slots = Beside::of::<P, WORDS>(leaf, index)?.slots();
-            bytes += slots.map(|(_, bytes)| bytes).sum::<usize>();
+            bytes += Beside::of::<P, WORDS>(leaf, index)?.bytes();
         }
     }
     Ok(bytes)
@@ -68,8 +72,8 @@ pub(super) fn all_at<P: Payload, const WORDS: usize>(
     arenas: &Arenas,
 ) -> Result<bool, Restart> {
     for index in 0..leaf.get(Body::count)? {
-        let mut slots = Beside::of::<P, WORDS>(leaf, index)?.slots();
-        if slots.any(|(address, _)| !goal.has_beside(arenas, address)) {
+        let mut blocks = Beside::of::<P, WORDS>(leaf, index)?.addresses();
+        if blocks.any(|block| !goal.has_beside(arenas, block)) {
             return Ok(false);
         }
     }
