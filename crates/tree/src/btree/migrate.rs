@@ -13,17 +13,15 @@ use std::cmp::Ordering;
 use std::ops::ControlFlow;
 use std::sync::atomic::Ordering::Relaxed;
 
-use timberline_placement::{
-    Compaction, Fill, KeyBytes, LeafRef, Move, NodeKey, RecordCache, Relocate, Walk,
-};
+use timberline_placement::{Fill, KeyBytes, LeafRef, Move, NodeKey, RecordCache, Relocate, Walk};
 use timberline_sync::Restart;
 use timberline_sync::epoch::Guard;
-use timberline_tier::{CompactionCandidates, Memory, Slot, TierId};
+use timberline_tier::{Memory, Slot, TierId};
 
 use super::blocks::{Blocks, all_at, bytes_beside};
 use super::find::{Location, NodeName, Parent};
 use super::leaves::Which;
-use super::node::{Body, Fresh, Root, View, address};
+use super::node::{Body, Fresh, Link, Root, View, address};
 use super::payload::Payload;
 use super::tree::Tree;
 use crate::abort::Abort;
@@ -41,7 +39,7 @@ impl<M: Memory, const WORDS: usize, P: Payload> Tree<M, WORDS, P> {
     }
 
     /// Moves one node, if the single boundary allows it.
-    fn relocate(&self, at: NodeName<'_>, to: Goal<'_>, guard: &Guard) -> Move {
+    pub(super) fn relocate(&self, at: NodeName<'_>, to: Goal<'_>, guard: &Guard) -> Move {
         let mut spare = None;
         self.retry(|| self.try_relocate(at, to, &mut spare, guard))
     }
@@ -220,7 +218,7 @@ impl<M: Memory, const WORDS: usize, P: Payload> Tree<M, WORDS, P> {
     }
 
     /// The topmost node, and its address.
-    fn root_at(&self, guard: &Guard) -> Result<(NodeKey, usize), Restart> {
+    pub(super) fn root_at(&self, guard: &Guard) -> Result<(NodeKey, usize), Restart> {
         let root = self.root.read()?;
         let node = Root::link(&root, self.store.pinned(guard))?.read()?;
         root.validate()?;
@@ -228,11 +226,12 @@ impl<M: Memory, const WORDS: usize, P: Payload> Tree<M, WORDS, P> {
         Ok((top.name(), address(node.of())))
     }
 
-    /// The children of a node that lie where they are wanted, with their addresses.
-    fn children_at(
+    /// The children of a node that are wanted, with their addresses. `wanted` gets an address, and
+    /// the child if it is a leaf of the same layer.
+    pub(super) fn children_at(
         &self,
         at: NodeName<'_>,
-        wanted: impl Fn(usize) -> bool,
+        wanted: impl Fn(usize, Option<Link<'_, WORDS>>) -> Result<bool, Restart>,
         guard: &Guard,
     ) -> Result<Vec<(NodeKey, usize)>, Restart> {
         let Some(Location { at, node, .. }) = self.find(at, guard)? else {
@@ -247,9 +246,16 @@ impl<M: Memory, const WORDS: usize, P: Payload> Tree<M, WORDS, P> {
             body.count()
         })?;
         for index in 0..count {
-            let Some(child) = self.child_at(&node, index)?.filter(|&child| wanted(child)) else {
+            let Some(child) = self.child_at(&node, index)? else {
                 continue;
             };
+            let leaf = match at.height {
+                1 => Some(node.child(index)?),
+                _ => None,
+            };
+            if !wanted(child, leaf)? {
+                continue;
+            }
             if at.height > 0 {
                 let key = node.get(|body| body.key(index))?;
                 let height = at.height - 1;
@@ -413,7 +419,7 @@ impl<M: Memory, const WORDS: usize, P: Payload> Relocate for Tree<M, WORDS, P> {
         while let Some(node) = todo.last() {
             let below = {
                 let guard = self.store.pin();
-                let faster = |child| self.tier_at(child) < to;
+                let faster = |child, _: Option<Link<'_, WORDS>>| Ok(self.tier_at(child) < to);
                 self.retry(|| self.children_at(NodeName::named(node), faster, &guard))
             };
             if !below.is_empty() {
@@ -439,47 +445,6 @@ impl<M: Memory, const WORDS: usize, P: Payload> Relocate for Tree<M, WORDS, P> {
 
     fn reclaim(&self) {
         self.store.domain().collect();
-    }
-}
-
-impl<M: Memory, const WORDS: usize, P: Payload> Compaction for Tree<M, WORDS, P> {
-    fn compaction_candidates(&self, tier: TierId) -> CompactionCandidates {
-        match P::BLOCKS {
-            true => self.memory().arenas().compaction_candidates(tier),
-            // Nodes of one size can use each other's slots.
-            false => CompactionCandidates::NONE,
-        }
-    }
-
-    fn relocate_below(
-        &self,
-        node: Option<&NodeKey>,
-        slowest: TierId,
-        away_from: &CompactionCandidates,
-        inner: &mut Vec<NodeKey>,
-    ) -> usize {
-        let (goal, mut moved) = (Goal::away_from(away_from), 0);
-        let guard = self.store.pin();
-        let wanted = |child| self.tier_at(child) <= slowest;
-        let children = self.retry(|| match node {
-            Some(node) => self.children_at(NodeName::named(node), wanted, &guard),
-            None => {
-                let root = self.root_at(&guard)?;
-                Ok(Vec::from_iter(Some(root).filter(|&(_, at)| wanted(at))))
-            }
-        });
-        for (child, at) in children {
-            // The blocks beside a leaf may lie there.
-            let has_blocks = P::BLOCKS && child.height == 0 && self.tier_at(at) == goal.tier;
-            if has_blocks || goal.avoids(at) {
-                let outcome = self.relocate(NodeName::named(&child), goal, &guard);
-                moved += usize::from(matches!(outcome, Move::Moved(_)));
-            }
-            if P::LINKS || child.height > 0 {
-                inner.push(child);
-            }
-        }
-        moved
     }
 }
 

@@ -11,6 +11,7 @@
 //! | `split.rs`, `merge.rs` | structure modifications |
 //! | `compact.rs` | room in a full tree, by merging half-empty leaves |
 //! | `boundary.rs`, `migrate.rs`, `leaves.rs` | moving nodes between tiers, and finding them |
+//! | `renew.rs` | moving nodes within a tier, which is compacted |
 //! | `payload.rs`, `blocks.rs` | what leaves lead to, where payloads are more than words |
 //! | `copies.rs` | copies of hot records, apart from their leaves |
 //! | `stats.rs` | nodes by level and tier |
@@ -37,6 +38,7 @@ mod pop;
 mod range;
 mod read;
 mod remove;
+mod renew;
 mod scan;
 mod split;
 mod stats;
