@@ -227,7 +227,7 @@ impl<M: Memory, const WORDS: usize, P: Payload> Tree<M, WORDS, P> {
     }
 
     /// The children of a node that are wanted, with their addresses. `wanted` gets an address, and
-    /// the child if it is a leaf of the same layer.
+    /// the link to the child if it is of the same layer.
     pub(super) fn children_at(
         &self,
         at: NodeName<'_>,
@@ -246,31 +246,25 @@ impl<M: Memory, const WORDS: usize, P: Payload> Tree<M, WORDS, P> {
             body.count()
         })?;
         for index in 0..count {
-            let Some(child) = self.child_at(&node, index)? else {
-                continue;
-            };
-            let leaf = match at.height {
-                1 => Some(node.child(index)?),
-                _ => None,
-            };
-            if !wanted(child, leaf)? {
-                continue;
-            }
             if at.height > 0 {
-                let key = node.get(|body| body.key(index))?;
-                let height = at.height - 1;
-                children.push((NodeName { key, height, ..at }.name(), child));
+                let child = node.child(index)?;
+                if wanted(child.address(), Some(child))? {
+                    let key = node.get(|body| body.key(index))?;
+                    let height = at.height - 1;
+                    children.push((NodeName { key, height, ..at }.name(), child.address()));
+                }
                 continue;
             }
             let entry = node.entry(index)?;
-            if let Some(root) = P::layer(entry) {
-                let root = root.read()?;
+            if let Some(root) = P::layer(entry)
+                && wanted(address(root), None)?
+            {
+                let height = root.read()?.get(Body::height)?;
                 node.validate()?;
-                let height = root.get(Body::height)?;
                 let mut path = at.path.to_vec();
                 P::push_path(entry, &mut path);
                 let (path, key) = (&path[..], 0);
-                children.push((NodeName { path, key, height }.name(), child));
+                children.push((NodeName { path, key, height }.name(), address(root)));
             }
         }
         Ok(children)

@@ -58,9 +58,9 @@ impl<M: Memory, const WORDS: usize, P: Payload> Compaction for Tree<M, WORDS, P>
         let (goal, mut moved) = (Goal::away_from(away_from), 0);
         let guard = self.store.pin();
         let is_met = |child| self.tier_at(child) <= slowest;
-        let wanted = |child, leaf: Option<Link<'_, WORDS>>| match leaf {
-            Some(leaf) if is_met(child) => self.concerns(goal, leaf),
-            _ => Ok(is_met(child)),
+        let wanted = |at, child: Option<Link<'_, WORDS>>| match child {
+            Some(leaf) if leaf.height() == 0 && is_met(at) => self.concerns(goal, leaf),
+            _ => Ok(is_met(at)),
         };
         let children = self.retry(|| match node {
             Some(node) => self.children_at(NodeName::named(node), wanted, &guard),
