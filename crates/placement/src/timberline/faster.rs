@@ -108,10 +108,13 @@ impl FasterTier {
     /// Takes in how many promotions of a round found the tier full. Where nodes have many sizes,
     /// what is free is then of no use until enough nodes left or chunks came free.
     pub fn found_full(&mut self, tree: &dyn Placed, promotions: usize) {
-        let fill = tree.fill(self.tier);
-        let free = fill.limit.saturating_sub(fill.used);
-        let still = self.stranded && free < fill.limit / FREE_AGAIN;
-        self.stranded = self.policy.scale.records && (promotions > 0 || still);
+        if promotions > 0 {
+            self.stranded = self.policy.scale.records;
+        } else if self.stranded {
+            let fill = tree.fill(self.tier);
+            let free = fill.limit.saturating_sub(fill.used);
+            self.stranded = free < fill.limit / FREE_AGAIN;
+        }
     }
 
     /// Exchanges leaves of this tier, which is not the fast one, with promotion candidates from
