@@ -27,6 +27,10 @@ pub enum Bug {
     /// The maker of a copy checks whether its leaf changed before it has locked the copy's
     /// bucket, not after that.
     CopiedUnlocked,
+    /// A page of copies goes before its dirty ones are written back.
+    DroppedDirty,
+    /// A scan takes a leaf's values for the newest though records have dirty copies.
+    StaleLeafScanned,
     /// The walk to a fast inner node reads the first entry of an empty leaf: a value of a record
     /// that was there is taken for a link.
     EmptyLeafEntered,
@@ -40,7 +44,7 @@ pub enum Bug {
 
 #[cfg(feature = "seeded-bugs")]
 impl Bug {
-    const ALL: [Bug; 10] = [
+    const ALL: [Bug; 12] = [
         Bug::CopiedBeforeLocked,
         Bug::LeakedWhereMemoryEnds,
         Bug::ToldInBetween,
@@ -48,6 +52,8 @@ impl Bug {
         Bug::LastLeftBehind,
         Bug::CopyLeftBehind,
         Bug::CopiedUnlocked,
+        Bug::DroppedDirty,
+        Bug::StaleLeafScanned,
         Bug::EmptyLeafEntered,
         Bug::PoppedInTwoSteps,
         Bug::StillToldFull,

@@ -51,8 +51,6 @@ pub struct Store<M> {
 struct Stripe<M> {
     /// Lookups that come to a bucket of copies until one is counted.
     to_count: AtomicU32,
-    /// What identifies the copy that served the last reported lookup; 0: it was changed since.
-    reported_copy: AtomicU64,
     /// Records inserted less records removed by threads of this stripe.
     records: AtomicI64,
     /// The same for leaves, where a map counts them.
@@ -75,7 +73,6 @@ impl<M: Memory> Store<M> {
     pub fn new<H: Represent>(memory: M, placement: Arc<dyn Placement>, domain: Domain) -> Self {
         let stripe = || Stripe {
             to_count: AtomicU32::new(1),
-            reported_copy: AtomicU64::new(0),
             records: AtomicI64::new(0),
             leaves: AtomicI64::new(0),
             retired: RetiredCount::default(),
@@ -323,26 +320,11 @@ impl<M: Memory> Store<M> {
     }
 
     /// Reports a sampled access to a record's copy, in the page of this number, to the placement.
-    /// `copy` identifies it, and is not 0.
     #[cold]
     #[inline(never)]
-    pub fn report_copy(&self, page: usize, copy: u64, guard: &Guard) {
-        self.stripes.mine().reported_copy.store(copy, Relaxed);
+    pub fn report_copy(&self, page: usize, guard: &Guard) {
         guard.set_countdown(1);
         guard.set_countdown(self.placement.on_copy_access(page));
-    }
-
-    /// A copy was changed with its record: the kind of access. If it served the last lookup that
-    /// this thread reported, this access is due to be reported, too. (Threads that share a stripe
-    /// may miss that.)
-    pub fn changed_copy(&self, copy: u64, guard: &Guard) -> Access {
-        let reported = &self.stripes.mine().reported_copy;
-        if reported.load(Relaxed) != copy {
-            return Access::Change;
-        }
-        reported.store(0, Relaxed);
-        guard.set_countdown(1);
-        Access::Rewrite
     }
 
     /// Adds to the count of records; negative for removed ones.

@@ -61,6 +61,7 @@ fn play<T: TestMap>(seed: u64, number: u64) -> Result<(), String> {
     group.fill(&map);
     group.have_copied(&map);
     let (clock, before) = (AtomicU64::new(0), map.all().collect());
+    group.have_stale(&map, 0);
     let mut logs = Vec::new();
     thread::scope(|scope| {
         let (map, group, clock) = (&map, &group, &clock);
@@ -208,5 +209,15 @@ mod planted {
     #[test]
     fn a_copy_left_behind_is_found() {
         is_found(Bug::CopyLeftBehind);
+    }
+
+    #[test]
+    fn a_page_that_goes_with_dirty_copies_is_found() {
+        is_found(Bug::DroppedDirty);
+    }
+
+    #[test]
+    fn a_scan_of_a_stale_leaf_is_found() {
+        is_found(Bug::StaleLeafScanned);
     }
 }

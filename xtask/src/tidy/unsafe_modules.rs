@@ -25,6 +25,7 @@ const UNSAFE: &[&str] = &[
     "crates/tree/src/value/loan.rs",
     // Buckets in slots of the arenas, and values' words in them.
     "crates/tree/src/cache/bucket.rs",
+    "crates/tree/src/cache/dirty.rs",
     "crates/tree/src/cache/page.rs",
     // Calls of the kernel and of jemalloc.
     "crates/bench-peers/src/memory.rs",

@@ -8,12 +8,13 @@ use timberline_sync::epoch::{Guard, Pinned};
 use timberline_sync::{Restart, Snapshot};
 use timberline_tier::{Arenas, Memory, TierId};
 
-use super::node::{Body, Link, Share};
+use super::find::NodeName;
+use super::node::{Body, Hit, Link, Share, Write};
 use super::payload::{Payload, Values};
 use super::tree::{LockedNode, Tree, address};
-use crate::cache::{BUCKET_BYTES, Bucket, RecordCache};
+use crate::cache::{BUCKET_BYTES, Bucket, Dirty, RecordCache, Rewritten};
 use crate::store::Caller;
-use crate::value::{Loan, Represent};
+use crate::value::{Change, Loan, Represent};
 
 /// One in this many lookups of a slow leaf's records counts the cache's hits and misses. A greater
 /// number costs lookups less and finds as much in the end, but later (`docs/design/cache.md`).
@@ -29,27 +30,18 @@ pub(super) fn cache(
         return None;
     }
     let reach = arenas.range_of(TierId::FAST).len();
-    let most = placement.most_record_pages(reach / node);
-    let cache = RecordCache::new(arenas, pages_of(arenas, node, placement), most, node)?;
-    cache.leave(arenas, most_pages_of(arenas, node, placement));
+    let most = placement.record_pages(reach / node);
+    let pages = pages_of(arenas, node, placement);
+    let cache = RecordCache::new(arenas, pages, most, node)?;
+    cache.leave(arenas, pages);
     Some(cache)
 }
 
-/// The most pages that the placement wants now.
+/// The most pages that the placement wants while fast memory has this limit.
 fn pages_of(arenas: &Arenas, node: usize, placement: &dyn Placement) -> usize {
-    placement.record_pages(nodes_in(arenas, node))
-}
-
-/// The most that it may want while fast memory has this limit.
-fn most_pages_of(arenas: &Arenas, node: usize, placement: &dyn Placement) -> usize {
-    placement.most_record_pages(nodes_in(arenas, node))
-}
-
-/// How many nodes fast memory can hold.
-fn nodes_in(arenas: &Arenas, node: usize) -> usize {
     // The limit may exceed all memory.
     let reach = arenas.range_of(TierId::FAST).len();
-    arenas.usable(TierId::FAST).min(reach) / node
+    placement.record_pages(arenas.usable(TierId::FAST).min(reach) / node)
 }
 
 impl<M: Memory, const WORDS: usize, P: Payload> Tree<M, WORDS, P> {
@@ -106,21 +98,26 @@ impl<M: Memory, const WORDS: usize, P: Payload> Tree<M, WORDS, P> {
         bucket: &'g Bucket,
         key: u64,
         caller: impl Caller,
-    ) -> Option<Loan<'g>> {
+    ) -> Result<Option<Loan<'g>>, Restart> {
         self.memory().charge_access(address(bucket), BUCKET_BYTES);
-        let (value, found) = RecordCache::find(bucket, key)?;
+        let Some((value, found)) = RecordCache::find(bucket, key)? else {
+            return Ok(None);
+        };
         if self.store.counts_use(COUNTED) {
             found.count_use();
         }
-        caller.with_guard(&self.store, |guard| {
-            if let Some(cache) = self.copies()
-                && self.store.report_is_due(guard)
-            {
-                let (page, copy) = (cache.page_of(key), RecordCache::identify(key));
-                self.store.report_copy(page, copy, guard);
-            }
-        });
-        Some(value)
+        caller.with_guard(&self.store, |guard| self.note_copy(key, guard));
+        Ok(Some(value))
+    }
+
+    /// Reports an access that a copy served, if it is this thread's turn.
+    #[inline(always)]
+    fn note_copy(&self, key: u64, guard: &Guard) {
+        if let Some(cache) = self.copies()
+            && self.store.report_is_due(guard)
+        {
+            self.store.report_copy(cache.page_of(key), guard);
+        }
     }
 
     /// Reports that a record was read from its slow leaf, as its bucket had no copy.
@@ -131,34 +128,130 @@ impl<M: Memory, const WORDS: usize, P: Payload> Tree<M, WORDS, P> {
         key: u64,
         value: Loan<'_>,
         leaf: Snapshot<'_, Body<WORDS>>,
+        caller: impl Caller,
     ) {
-        if self.store.counts_use(COUNTED) {
-            offer(bucket, key, value, leaf);
+        if self.store.counts_use(COUNTED)
+            && let Some(blocking) = offer(bucket, key, value, leaf)
+        {
+            caller.with_guard(&self.store, |guard| self.write_back(blocking, guard));
         }
     }
 
-    /// Rewrites the copy of the record at an index of this locked leaf, whose value changed.
-    /// Returns the kind of access.
+    /// A record's copy, if it is dirty, locked for a change.
+    pub(super) fn dirty_copy<'g>(&self, key: u64, guard: &'g Guard<'_>) -> Option<Dirty<'g>> {
+        let bucket = self.bucket_of(key, guard)?;
+        self.memory().charge_access(address(bucket), BUCKET_BYTES);
+        Dirty::lock(bucket, key)
+    }
+
+    /// Changes a record in its dirty copy. Returns what `out` makes of the value before.
+    pub(super) fn put_in_copy<R>(
+        &self,
+        key: u64,
+        copy: Dirty<'_>,
+        change: &mut impl Change,
+        out: &mut impl FnMut(Loan<'_>) -> R,
+        guard: &Guard,
+    ) -> R {
+        let before = copy.value();
+        let counted = self.store.counts_use(COUNTED);
+        match change.change(Some(before)) {
+            Some(after) => {
+                if counted {
+                    copy.count_use();
+                }
+                self.reclaim_value(copy.replace(after), guard);
+            }
+            None => copy.unchanged(),
+        }
+        self.note_copy(key, guard);
+        out(before)
+    }
+
+    /// Rewrites the copy of the record at an index of this locked leaf, whose value changed, or
+    /// asks for one. Returns the key of a record whose dirty copy is in the way.
     #[inline(always)]
     pub(super) fn rewrite_copy(
         &self,
         leaf: &LockedNode<'_, WORDS>,
         index: usize,
         guard: &Guard,
-    ) -> Access {
-        match self.copies_of(leaf) {
-            Some(cache) => self.rewrite(cache, leaf.key(index), Body::value(leaf, index), guard),
-            None => Access::Change,
-        }
+    ) -> Option<u64> {
+        let cache = self.copies_of(leaf)?;
+        self.rewrite(cache, leaf, index, guard)
     }
 
     /// Out of line, for updates of fast leaves.
     #[cold]
     #[inline(never)]
-    fn rewrite(&self, cache: &RecordCache, key: u64, value: Loan<'_>, guard: &Guard) -> Access {
-        match cache.rewrite(key, value, guard) {
-            true => self.store.changed_copy(RecordCache::identify(key), guard),
-            false => Access::Change,
+    fn rewrite(
+        &self,
+        cache: &RecordCache,
+        leaf: &LockedNode<'_, WORDS>,
+        index: usize,
+        guard: &Guard,
+    ) -> Option<u64> {
+        let (key, value) = (leaf.key(index), Body::value(leaf, index));
+        let counted = self.store.counts_use(COUNTED);
+        match cache.rewrite(key, value, counted, guard)? {
+            Rewritten::Dirty => leaf.set_stale(leaf.stale() | RecordCache::mark_of(key)),
+            Rewritten::Blocked(key) => return Some(key),
+        }
+        None
+    }
+
+    /// Has the leaf of a record take over the value of its dirty copy, if it has one. The thread
+    /// holds no lock.
+    #[cold]
+    #[inline(never)]
+    pub(super) fn write_back(&self, key: u64, guard: &Guard) {
+        self.retry(|| {
+            let location = self.find(NodeName::leaf(key), guard)?;
+            let leaf = location.expect("every tree has leaves").node.upgrade()?;
+            self.charge_node(&leaf);
+            let found = leaf.find(self.search, key).map(Hit::index);
+            let is_newer = found.is_ok_and(|index| self.take_over(&leaf, index, guard));
+            if !is_newer {
+                leaf.unchanged();
+            }
+            Ok(())
+        });
+    }
+
+    /// Has a locked leaf take over the value of a record from its dirty copy. Returns whether it
+    /// has one.
+    #[inline(always)]
+    pub(super) fn take_over(
+        &self,
+        leaf: &LockedNode<'_, WORDS>,
+        index: usize,
+        guard: &Guard,
+    ) -> bool {
+        P::CACHED && leaf.stale() != 0 && self.take_over_marked(leaf, index, guard)
+    }
+
+    #[cold]
+    #[inline(never)]
+    fn take_over_marked(&self, leaf: &LockedNode<'_, WORDS>, index: usize, guard: &Guard) -> bool {
+        let key = leaf.key(index);
+        if leaf.stale() & RecordCache::mark_of(key) == 0 {
+            return false;
+        }
+        let value = self.dirty_copy(key, guard).map(Dirty::clean);
+        value
+            .map(|value| Body::take_over(leaf, index, value))
+            .is_some()
+    }
+
+    /// Has a locked node take over the values of all its records from their dirty copies, if it is
+    /// a leaf. Then it has the newest values.
+    #[inline(always)]
+    pub(super) fn take_over_all(&self, node: &LockedNode<'_, WORDS>, guard: &Guard) {
+        if P::CACHED && node.stale() != 0 {
+            for index in 0..node.count() {
+                self.take_over_marked(node, index, guard);
+            }
+            node.set_stale(0);
         }
     }
 
@@ -212,14 +305,17 @@ impl<M: Memory, const WORDS: usize, P: Payload> Tree<M, WORDS, P> {
         if let Some(cache) = self.copies() {
             let (arenas, placement) = (self.store.arenas(), &*self.store.placement);
             let pages = pages_of(arenas, Self::BYTES, placement);
-            cache.refit(pages, &self.store, &self.store.pin());
-            cache.leave(arenas, most_pages_of(arenas, Self::BYTES, placement));
+            let guard = &self.store.pin();
+            cache.refit(pages, &self.store, guard, |key| self.write_back(key, guard));
+            cache.leave(arenas, pages);
         }
     }
 
     /// Frees a page, if there is one.
     pub(super) fn drop_page_of_copies(&self) -> bool {
-        let remove = |cache: &RecordCache| cache.remove(&self.store, &self.store.pin());
+        let guard = &self.store.pin();
+        let write_back = |key| self.write_back(key, guard);
+        let remove = |cache: &RecordCache| cache.remove(&self.store, guard, write_back);
         self.copies().is_some_and(remove)
     }
 }
@@ -237,9 +333,10 @@ impl<M: Memory, const WORDS: usize, H: Represent> Tree<M, WORDS, Values<H>> {
         guard: &'g Guard<'_>,
     ) -> Result<Option<Loan<'g>>, Restart> {
         let bucket = self.bucket_of(key, guard);
-        let copy = bucket.and_then(|bucket| self.find_copy(bucket, key, guard));
-        if copy.is_some() {
-            return Ok(copy);
+        if let Some(bucket) = bucket
+            && let Some(copy) = self.find_copy(bucket, key, guard)?
+        {
+            return Ok(Some(copy));
         }
         let (lower, upper) = parent.get(|body| self.range_below(body, key))?;
         let share = Share::of(key, lower, upper);
@@ -251,7 +348,7 @@ impl<M: Memory, const WORDS: usize, H: Represent> Tree<M, WORDS, Values<H>> {
         parent.validate()?;
         let found = leaf.lend(|body| self.look_up(self.search, body, key, share))?;
         if let (Some(bucket), Some(value)) = (bucket, found) {
-            self.missed_copy(bucket, key, value, *leaf);
+            self.missed_copy(bucket, key, value, *leaf, guard);
         }
         self.note(*leaf, Access::Reuse, guard);
         Ok(found)
@@ -261,6 +358,6 @@ impl<M: Memory, const WORDS: usize, H: Represent> Tree<M, WORDS, Values<H>> {
 /// Out of line, as lookups rarely get here.
 #[cold]
 #[inline(never)]
-fn offer<T>(bucket: &Bucket, key: u64, value: Loan<'_>, leaf: Snapshot<'_, T>) {
-    RecordCache::offer(bucket, key, value, leaf);
+fn offer<T>(bucket: &Bucket, key: u64, value: Loan<'_>, leaf: Snapshot<'_, T>) -> Option<u64> {
+    RecordCache::offer(bucket, key, value, leaf)
 }

@@ -15,6 +15,7 @@ use timberline_tier::Memory;
 use super::node::{Body, Hit, Lanes, LeafView, Link, Root, Share, View, Work};
 use super::payload::Values;
 use super::tree::{Tree, address};
+use crate::cache::Dirty;
 use crate::traverse::{Traversal, run};
 use crate::value::Represent;
 
@@ -150,6 +151,16 @@ impl<'t, M: Memory, const WORDS: usize, H: Represent, D: Mode, L: Lanes>
         }
     }
 
+    /// Prefetches the slow leaf that the descent met, and that was not prefetched then.
+    #[inline(always)]
+    pub fn prefetch_leaf(&mut self) -> Result<(), Restart> {
+        if let Some((parent, leaf)) = self.below {
+            let (lower, upper) = parent.get(|body| self.tree.range_below(body, self.key))?;
+            self.prefetch_child(leaf, lower, upper);
+        }
+        Ok(())
+    }
+
     /// Starts to read a node. If the next step follows at once, it does not wait for a writer: see
     /// [`Get`].
     #[inline(always)]
@@ -281,14 +292,47 @@ impl<'t, M: Memory, const WORDS: usize, H: Represent, const SHIFTS: bool> Work
     fn run(self, lanes: impl Lanes) -> Self::Output {
         let Leaf { tree, key, .. } = self.0;
         let (leaf, share) = self.0.run(lanes);
-        if SHIFTS {
-            tree.prefetch_all(address(leaf.of()));
-        }
-        let (found, count) = leaf.get(|body| {
-            let found = tree.seek(lanes, body, key, share);
-            (found.map(Hit::index), body.count())
-        })?;
-        Ok(Cursor { leaf, found, count })
+        tree.seek_in::<SHIFTS>(lanes, leaf, key, share)
+    }
+}
+
+/// Where a record is changed.
+pub(super) enum Place<'t, const WORDS: usize> {
+    Leaf(Cursor<'t, WORDS>),
+    /// In its dirty copy: the leaf is not needed.
+    Copy(Dirty<'t>),
+}
+
+/// Finds where to change a record that may have a dirty copy.
+pub(super) struct SeekCopy<'t, M: Memory, const WORDS: usize, H: Represent, const SHIFTS: bool>(
+    pub Leaf<'t, M, WORDS, H>,
+);
+
+impl<'t, M: Memory, const WORDS: usize, H: Represent, const SHIFTS: bool> Work
+    for SeekCopy<'t, M, WORDS, H, SHIFTS>
+{
+    type Output = Result<Place<'t, WORDS>, Restart>;
+
+    #[inline(always)]
+    fn run(self, lanes: impl Lanes) -> Self::Output {
+        let Leaf { tree, key, guard } = self.0;
+        tree.prefetch_copy(key);
+        let pinned = tree.store.pinned(guard);
+        let mut descent = Descent::<_, _, _, ValueAtOnce, _>::new(tree, key, pinned, lanes);
+        let leaf = loop {
+            match descent.advance()? {
+                Met::Inner => {}
+                Met::Leaf(leaf) => break leaf,
+                Met::SlowLeaf(..) => {
+                    if let Some(copy) = tree.dirty_copy(key, guard) {
+                        return Ok(Place::Copy(copy));
+                    }
+                    descent.prefetch_leaf()?;
+                }
+            }
+        };
+        tree.seek_in::<SHIFTS>(lanes, leaf, key, descent.share)
+            .map(Place::Leaf)
     }
 }
 
@@ -320,5 +364,40 @@ impl<M: Memory, const WORDS: usize, H: Represent> Tree<M, WORDS, Values<H>> {
         let tree = self;
         let leaf = Leaf { tree, key, guard };
         self.search.run(Seek::<_, _, _, SHIFTS>(leaf))
+    }
+
+    /// The same, or the record's copy if that is dirty.
+    #[inline(always)]
+    pub(super) fn place_of<'g, const SHIFTS: bool>(
+        &'g self,
+        key: u64,
+        guard: &'g Guard<'g>,
+    ) -> Result<Place<'g, WORDS>, Restart> {
+        // Decided once, as for lookups.
+        if !self.has_copies() {
+            return self.cursor::<SHIFTS>(key, guard).map(Place::Leaf);
+        }
+        let tree = self;
+        let leaf = Leaf { tree, key, guard };
+        self.search.run(SeekCopy::<_, _, _, SHIFTS>(leaf))
+    }
+
+    /// The place of `key` in a leaf that was read.
+    #[inline(always)]
+    fn seek_in<'g, const SHIFTS: bool>(
+        &self,
+        lanes: impl Lanes,
+        leaf: LeafView<'g, WORDS>,
+        key: u64,
+        share: Share,
+    ) -> Result<Cursor<'g, WORDS>, Restart> {
+        if SHIFTS {
+            self.prefetch_all(address(leaf.of()));
+        }
+        let (found, count) = leaf.get(|body| {
+            let found = self.seek(lanes, body, key, share);
+            (found.map(Hit::index), body.count())
+        })?;
+        Ok(Cursor { leaf, found, count })
     }
 }

@@ -84,7 +84,7 @@ impl<'t, M: Memory, const WORDS: usize, H: Represent, L: Lanes, C: Caller>
         }
         let found = leaf.lend(|body| tree.look_up(lanes, body, key, share))?;
         if let (Copy::Missed(bucket), Some(value)) = (self.copy, found) {
-            tree.missed_copy(bucket, key, value, *leaf);
+            tree.missed_copy(bucket, key, value, *leaf, self.caller);
         }
         let note = |guard: &Guard| tree.note(*leaf, Access::Reuse, guard);
         self.caller.with_guard(&tree.store, note);
@@ -109,7 +109,7 @@ impl<'t, M: Memory, const WORDS: usize, H: Represent, L: Lanes, C: Caller>
     /// The copy's value, if there is a copy.
     fn take_copy(&mut self, bucket: &'t Bucket) -> Result<Poll<Option<Loan<'t>>>, Restart> {
         let Descent { tree, key, .. } = self.descent;
-        let copy = tree.find_copy(bucket, key, self.caller);
+        let copy = tree.find_copy(bucket, key, self.caller)?;
         if copy.is_some() {
             return Ok(Poll::Ready(copy));
         }
@@ -119,11 +119,7 @@ impl<'t, M: Memory, const WORDS: usize, H: Represent, L: Lanes, C: Caller>
 
     /// Prefetches the leaf after all.
     fn prefetch_leaf(&mut self) -> Result<Poll<Option<Loan<'t>>>, Restart> {
-        let Descent { tree, key, .. } = self.descent;
-        if let Some((parent, leaf)) = self.descent.below {
-            let (lower, upper) = parent.get(|body| tree.range_below(body, key))?;
-            self.descent.prefetch_child(leaf, lower, upper);
-        }
+        self.descent.prefetch_leaf()?;
         Ok(Poll::Pending)
     }
 }

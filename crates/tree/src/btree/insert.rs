@@ -4,7 +4,7 @@ use timberline_placement::Access;
 use timberline_sync::epoch::Guard;
 use timberline_tier::Memory;
 
-use super::descent::Cursor;
+use super::descent::{Cursor, Place};
 use super::find::NodeName;
 use super::node::{Body, Write};
 use super::payload::Values;
@@ -49,7 +49,13 @@ impl<M: Memory, const WORDS: usize, H: Represent> Tree<M, WORDS, Values<H>> {
         out: &mut impl FnMut(Loan<'_>) -> R,
         guard: &Guard,
     ) -> Result<Put<R>, Abort> {
-        let Cursor { leaf, found, count } = self.cursor::<INSERTS>(key, guard)?;
+        let Cursor { leaf, found, count } = match self.place_of::<INSERTS>(key, guard)? {
+            Place::Leaf(cursor) => cursor,
+            Place::Copy(copy) => {
+                let before = self.put_in_copy(key, copy, change, out, guard);
+                return Ok(Put::Done(Some(before)));
+            }
+        };
         if !INSERTS && found.is_err() {
             return Ok(Put::Done(None));
         }
@@ -63,26 +69,33 @@ impl<M: Memory, const WORDS: usize, H: Represent> Tree<M, WORDS, Values<H>> {
         let held = leaf.upgrade()?;
         let index = found.unwrap_or_else(|index| index);
         self.charge_payload(&held, index);
+        if found.is_ok() && self.take_over(&held, index, guard) {
+            // It was not dirty a moment ago.
+            return Err(Abort::Restart);
+        }
         let before = found.ok().map(|index| Body::value(&held, index));
         let Some(after) = change.change(before) else {
             held.unchanged();
             return Ok(Put::Done(before.map(out)));
         };
-        let access = match found {
+        let (access, blocking) = match found {
             Ok(index) => {
                 let replaced = Body::replace_value(&held, index, after);
-                let access = self.rewrite_copy(&held, index, guard);
+                let blocking = self.rewrite_copy(&held, index, guard);
                 // Once no copy has it either.
                 self.reclaim_value(replaced, guard);
-                access
+                (Access::Reuse, blocking)
             }
             Err(index) => {
                 held.insert(index, key, after);
                 self.count(1);
-                Access::Insert
+                (Access::Insert, None)
             }
         };
         self.note_unlocked(held, access, guard);
+        if let Some(key) = blocking {
+            self.write_back(key, guard);
+        }
         Ok(Put::Done(before.map(out)))
     }
 }

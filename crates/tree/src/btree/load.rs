@@ -70,6 +70,7 @@ impl<M: Memory, const WORDS: usize, H: Represent> Tree<M, WORDS, Values<H>> {
             match leaf.find(self.search, key) {
                 Ok(hit) => {
                     let index = hit.index();
+                    self.take_over(&leaf, index, guard);
                     let before = Body::replace_value(&leaf, index, value);
                     self.rewrite_copy(&leaf, index, guard);
                     self.reclaim_value(before, guard);

@@ -93,6 +93,7 @@ impl<M: Memory, const WORDS: usize, P: Payload> Tree<M, WORDS, P> {
                 return Err(Restart);
             }
         };
+        self.take_over_all(&old, guard);
         let copy = Fresh::copy(slot, &old);
         if at.height == 0 && seeded::has(Bug::CopiedBeforeLocked) {
             old.unchanged();

@@ -58,6 +58,7 @@ impl<M: Memory, const WORDS: usize, H: Represent> Tree<M, WORDS, Values<H>> {
                 held.unchanged();
                 return Err(Restart);
             }
+            self.take_over(&held, index, guard);
             let (value, left) = self.take_at(held, index, guard);
             return Ok(Some((key, value, left)));
         }

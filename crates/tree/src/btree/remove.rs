@@ -40,14 +40,17 @@ impl<M: Memory, const WORDS: usize, H: Represent> Tree<M, WORDS, Values<H>> {
             return Ok(None);
         };
         let held = leaf.upgrade()?;
+        let was_stale = self.take_over(&held, index, guard);
         if only.is_some_and(|only| only != Body::value(&held, index).word()) {
-            held.unchanged();
+            if !was_stale {
+                held.unchanged();
+            }
             return Ok(None);
         }
         Ok(Some(self.take_at(held, index, guard)))
     }
 
-    /// The same of a leaf that is locked.
+    /// The same of a leaf that is locked, and has the record's newest value.
     pub(super) fn take_at<'g>(
         &self,
         held: LockedNode<'g, WORDS>,

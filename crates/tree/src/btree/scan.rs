@@ -14,8 +14,9 @@ use timberline_tier::Memory;
 use super::descent::{Descent, LeafLater};
 use super::find::{NodeName, Parent};
 use super::node::{Body, LeafView, View};
-use super::payload::Values;
+use super::payload::{Payload, Values};
 use super::tree::{Tree, address};
+use crate::seeded::{self, Bug};
 use crate::traverse::{Yielding, yield_now};
 use crate::value::{Loan, Represent};
 
@@ -77,7 +78,7 @@ impl<M: Memory, const WORDS: usize, H: Represent> Tree<M, WORDS, Values<H>> {
         let mut records: Vec<Record<'_>> = std::mem::take(buffer);
         let fences = self.retry(|| {
             let leaf = self.leaf(key, &guard);
-            let fences = self.copy(&leaf, span, usize::MAX, &mut records)?;
+            let fences = self.copy(&leaf, span, usize::MAX, &mut records, &guard)?;
             self.note(*leaf, Access::Reuse, &guard);
             Ok(fences)
         });
@@ -89,16 +90,29 @@ impl<M: Memory, const WORDS: usize, H: Represent> Tree<M, WORDS, Values<H>> {
         fences
     }
 
-    /// Copies up to `limit` records of a span. Returns the leaf's fences.
+    /// Copies up to `limit` records of a span. Returns the leaf's fences. A stale leaf is brought
+    /// up to date, and has to be read again.
     fn copy<'g>(
         &self,
         leaf: &LeafView<'g, WORDS>,
         span: Span,
         limit: usize,
         into: &mut Vec<Record<'g>>,
+        guard: &Guard,
     ) -> Result<(u64, u64), Restart> {
         into.clear();
-        leaf.copy_values(into, |body| self.choose(body, span, limit))
+        let (fences, is_stale) = leaf.copy_values(into, |body| {
+            let (range, fences) = self.choose(body, span, limit);
+            (
+                range,
+                (fences, <Values<H> as Payload>::CACHED && body.stale() != 0),
+            )
+        })?;
+        if is_stale && !seeded::has(Bug::StaleLeafScanned) {
+            self.take_over_all(&leaf.upgrade()?, guard);
+            return Err(Restart);
+        }
+        Ok(fences)
     }
 
     /// The indices of up to `limit` records of a span in a leaf, and the leaf's fences.
@@ -169,7 +183,7 @@ impl<M: Memory, const WORDS: usize, H: Represent> Tree<M, WORDS, Values<H>> {
         while seen < limit && !span.is_empty() {
             let (lower, _) = self.retry(|| {
                 let leaf = self.leaf(span.last, &guard);
-                let fences = self.copy(&leaf, span, usize::MAX, &mut records)?;
+                let fences = self.copy(&leaf, span, usize::MAX, &mut records, &guard)?;
                 self.note(*leaf, Access::Reuse, &guard);
                 Ok(fences)
             });
@@ -215,7 +229,7 @@ impl<M: Memory, const WORDS: usize, H: Represent> Tree<M, WORDS, Values<H>> {
         if limit > Self::CAPACITY / 2 {
             self.prefetch_beyond(above.as_deref(), span.first);
         }
-        let fences = self.copy(&leaf, span, limit, records)?;
+        let fences = self.copy(&leaf, span, limit, records, guard)?;
         self.note(*leaf, Access::Reuse, guard);
         Ok(fences)
     }

@@ -139,11 +139,15 @@ impl<M: Memory, const WORDS: usize, P: Payload> Tree<M, WORDS, P> {
             let (left, right);
             if neighbour > index {
                 (left, right) = (full.node.upgrade()?, sibling.upgrade()?);
+                self.take_over_all(&left, guard);
+                self.take_over_all(&right, guard);
                 self.forget_copies(&left, keep..Self::CAPACITY, there, guard);
                 left.move_tail(keep, &right);
             } else {
                 (left, right) = (sibling.upgrade()?, full.node.upgrade()?);
                 let moving = Self::CAPACITY - keep;
+                self.take_over_all(&left, guard);
+                self.take_over_all(&right, guard);
                 self.forget_copies(&right, 0..moving, there, guard);
                 right.move_head(moving, &left);
             }
@@ -208,6 +212,7 @@ impl<M: Memory, const WORDS: usize, P: Payload> Tree<M, WORDS, P> {
     ) -> Result<(), Restart> {
         let parent = parent.upgrade()?;
         let left = node.upgrade()?;
+        self.take_over_all(&left, guard);
         let height = left.height();
         let (middle, border) = left.split_point(at.key);
         let half = Fresh::beside(right.expect("a right half"), &left, border);

@@ -1,8 +1,11 @@
 //! A bucket: copies of up to three records in one line, behind an optimistic lock.
 //!
 //! ```text
-//!  0  version        8  counts, 3 × u8        16  keys, 3 × u64        40  values, 3 × u64
+//!  0  version   8  counts, 3 × u8   11  flags, u8   16  keys, 3 × u64   40  values, 3 × u64
 //! ```
+//!
+//! A flag a copy says that it is dirty: its value may be newer than its leaf's. One more closes the
+//! bucket, whose page is about to go.
 //!
 //! A copy's count says how often it was hit lately, at least 1; 0 means no copy. A record without a
 //! copy competes with the least used one: each miss decrements that count, and at 0 replaces the
@@ -10,9 +13,10 @@
 //! Repeated Elements", Science of Computer Programming 2(2), 1982, who decrement all counts).
 #![allow(unsafe_code)]
 
+use std::array::from_fn;
 use std::sync::atomic::{AtomicU8, AtomicU64, Ordering::Relaxed};
 
-use timberline_sync::{Snapshot, Versioned};
+use timberline_sync::{Restart, Snapshot, Versioned};
 
 use crate::value::Loan;
 
@@ -23,6 +27,13 @@ pub const WAYS: usize = 3;
 /// soon replaced.
 const MAX_COUNT: u8 = 15;
 
+/// The count from which on a copy may be dirty: it was of use. One that just came may soon give way
+/// to another, and would have to be written back for that (`docs/design/cache.md`).
+const USED: u8 = 2;
+
+/// The flag of a closed bucket. The lower ones are of the copies.
+const CLOSED: u8 = 1 << WAYS;
+
 /// A bucket behind its lock; one cache line.
 pub type Bucket = Versioned<Body>;
 
@@ -31,8 +42,30 @@ pub type Bucket = Versioned<Body>;
 #[derive(Debug)]
 pub struct Body {
     counts: [AtomicU8; WAYS],
+    flags: AtomicU8,
     keys: [AtomicU64; WAYS],
     values: [AtomicU64; WAYS],
+}
+
+/// What became of a record that competed for a place.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Offered {
+    /// It got one.
+    Copied,
+    /// All copies there are of more use.
+    Refused,
+    /// It would get the place of the copy of this key, which has to be written back first.
+    Blocked(u64),
+}
+
+impl Offered {
+    /// The key of the copy that is in the way.
+    pub fn blocked(self) -> Option<u64> {
+        match self {
+            Offered::Blocked(key) => Some(key),
+            Offered::Copied | Offered::Refused => None,
+        }
+    }
 }
 
 /// Bytes of a bucket.
@@ -48,19 +81,27 @@ impl Body {
         (0..WAYS).find(|&way| self.keys[way].load(Relaxed) == key && self.count(way) > 0)
     }
 
+    /// The index of a record's copy, if that is dirty.
+    pub fn find_dirty(&self, key: u64) -> Option<usize> {
+        self.find(key).filter(|&way| self.is_dirty(way))
+    }
+
     /// The index of a record's copy, and its value, if a bucket has one.
     #[inline(always)]
-    pub fn lend<'g>(seen: &Snapshot<'g, Body>, key: u64) -> Option<(usize, Loan<'g>)> {
+    pub fn lend<'g>(
+        seen: &Snapshot<'g, Body>,
+        key: u64,
+    ) -> Result<Option<(usize, Loan<'g>)>, Restart> {
         let find = |body: &Body| body.find(key).map(|way| (way, body.value(way)));
-        let (way, word) = seen.get(find).ok()??;
         // SAFETY: validated, so that it is a record's value, or was when the bucket's page went,
         // which was under this guard.
-        Some((way, unsafe { Loan::new(word) }))
+        let lend = |(way, word)| (way, unsafe { Loan::new(word) });
+        Ok(seen.get(find)?.map(lend))
     }
 
     /// The value there.
     #[inline(always)]
-    fn value(&self, way: usize) -> u64 {
+    pub fn value(&self, way: usize) -> u64 {
         self.values[way.min(WAYS - 1)].load(Relaxed)
     }
 
@@ -74,6 +115,11 @@ impl Body {
         self.count(way.min(WAYS - 1)) >= MAX_COUNT
     }
 
+    /// Whether a copy is dirty.
+    pub fn is_dirty(&self, way: usize) -> bool {
+        self.flags.load(Relaxed) & flag(way) != 0
+    }
+
     // The functions below write, and are reached through an `Exclusive` only.
 
     /// Makes this an empty bucket.
@@ -81,6 +127,19 @@ impl Body {
         for count in &self.counts {
             count.store(0, Relaxed);
         }
+        self.flags.store(0, Relaxed);
+    }
+
+    /// From now on nothing is copied to this bucket, and no copy becomes dirty. Returns the keys of
+    /// those that are.
+    pub fn close(&self) -> [Option<u64>; WAYS] {
+        self.flags.store(self.flags.load(Relaxed) | CLOSED, Relaxed);
+        let is_dirty = |&way: &usize| self.count(way) > 0 && self.is_dirty(way);
+        from_fn(|way| {
+            Some(way)
+                .filter(is_dirty)
+                .map(|way| self.keys[way].load(Relaxed))
+        })
     }
 
     /// Counts one more hit of a copy.
@@ -89,19 +148,25 @@ impl Body {
         self.counts[way].store(count, Relaxed);
     }
 
-    /// A record without a copy competes for a place. Returns whether it got one.
-    pub fn offer(&self, key: u64, value: u64) -> bool {
+    /// A record without a copy competes for a place.
+    pub fn offer(&self, key: u64, value: u64) -> Offered {
+        if self.flags.load(Relaxed) & CLOSED != 0 {
+            return Offered::Refused;
+        }
         let least = (0..WAYS).min_by_key(|&way| self.count(way));
         let way = least.expect("there are ways");
         let count = self.count(way);
         if count > 1 {
             self.counts[way].store(count - 1, Relaxed);
-            return false;
+            return Offered::Refused;
+        }
+        if count > 0 && self.is_dirty(way) {
+            return Offered::Blocked(self.keys[way].load(Relaxed));
         }
         self.keys[way].store(key, Relaxed);
         self.values[way].store(value, Relaxed);
         self.counts[way].store(1, Relaxed);
-        true
+        Offered::Copied
     }
 
     /// Replaces a copy's value.
@@ -109,10 +174,32 @@ impl Body {
         self.values[way].store(value, Relaxed);
     }
 
+    /// Marks a copy as dirty if it was of use, unless the bucket is closed. Returns whether it is
+    /// dirty now.
+    pub fn mark_dirty(&self, way: usize) -> bool {
+        let flags = self.flags.load(Relaxed);
+        if flags & CLOSED == 0 && self.count(way) >= USED {
+            self.flags.store(flags | flag(way), Relaxed);
+        }
+        self.is_dirty(way)
+    }
+
+    /// Marks a copy as clean: its leaf has its value.
+    pub fn clean(&self, way: usize) {
+        let flags = self.flags.load(Relaxed);
+        self.flags.store(flags & !flag(way), Relaxed);
+    }
+
     /// Removes a copy.
     pub fn clear(&self, way: usize) {
+        self.clean(way);
         self.counts[way].store(0, Relaxed);
     }
+}
+
+/// The flag of a dirty copy.
+fn flag(way: usize) -> u8 {
+    1 << way
 }
 
 #[cfg(test)]
@@ -120,9 +207,10 @@ mod tests {
     use super::*;
 
     fn bucket() -> Body {
-        let (counts, keys, values) = Default::default();
+        let (counts, flags, keys, values) = Default::default();
         Body {
             counts,
+            flags,
             keys,
             values,
         }
@@ -141,23 +229,22 @@ mod tests {
     fn what_is_of_use_stays_and_what_is_not_goes() {
         let bucket = bucket();
         for key in 0..3 {
-            assert!(bucket.offer(key, 10 + key));
+            assert_eq!(bucket.offer(key, 10 + key), Offered::Copied);
         }
         (0..4).for_each(|_| bucket.count_use(0));
         bucket.count_use(2);
-        assert!(
-            bucket.offer(7, 17),
-            "in the place of 1, which was of no use"
-        );
+        let in_place_of_1 = bucket.offer(7, 17);
+        assert_eq!(in_place_of_1, Offered::Copied, "it was of no use");
         assert_eq!(
             [0, 1, 2, 7].map(|key| copy(&bucket, key)),
             [Some(10), None, Some(12), Some(17)]
         );
         // 7 has a count of 1, 2 of 2, 0 of 5.
-        assert!(bucket.offer(8, 18));
+        assert_eq!(bucket.offer(8, 18), Offered::Copied);
         bucket.count_use(bucket.find(8).unwrap());
-        assert!(!bucket.offer(9, 19), "one of two equals loses a count");
-        assert!(bucket.offer(9, 19));
+        let once = bucket.offer(9, 19);
+        assert_eq!(once, Offered::Refused, "one of two equals loses a count");
+        assert_eq!(bucket.offer(9, 19), Offered::Copied);
         assert_eq!([0, 9].map(|key| copy(&bucket, key)), [Some(10), Some(19)]);
     }
 
@@ -170,7 +257,8 @@ mod tests {
             (0..1000).for_each(|_| bucket.count_use(way));
             assert!(bucket.is_at_most(way));
         }
-        let asked = (1..).find(|_| bucket.offer(5, 5)).unwrap();
+        let is_copied = |_: &usize| bucket.offer(5, 5) == Offered::Copied;
+        let asked = (1..).find(is_copied).unwrap();
         assert_eq!(asked, usize::from(MAX_COUNT));
     }
 
@@ -185,5 +273,36 @@ mod tests {
         bucket.offer(4, 42);
         bucket.reset();
         assert_eq!(copy(&bucket, 4), None);
+    }
+    #[test]
+    fn a_dirty_copy_gives_way_once_it_is_clean() {
+        let bucket = bucket();
+        (0..3).for_each(|key| _ = bucket.offer(key, key));
+        assert!(!bucket.mark_dirty(0), "it was of no use");
+        (0..3).for_each(|way| bucket.count_use(way));
+        (1..3).for_each(|way| bucket.count_use(way));
+        assert!(bucket.mark_dirty(0));
+        assert_eq!(bucket.offer(7, 17), Offered::Refused);
+        assert_eq!(bucket.offer(7, 17), Offered::Blocked(0));
+        bucket.clean(0);
+        assert_eq!(bucket.offer(7, 17), Offered::Copied);
+        assert!(!bucket.is_dirty(0), "its place had another");
+    }
+
+    #[test]
+    fn a_closed_bucket_takes_nothing_and_tells_what_is_dirty() {
+        let bucket = bucket();
+        (4..7).for_each(|key| _ = bucket.offer(key, key));
+        (0..3).for_each(|way| bucket.count_use(way));
+        assert!(bucket.mark_dirty(0) && bucket.mark_dirty(2));
+        bucket.clear(2);
+        assert_eq!(bucket.close(), [Some(4), None, None]);
+        assert!(!bucket.mark_dirty(1), "no more of them");
+        assert!(bucket.mark_dirty(0), "it is dirty still");
+        assert_eq!(bucket.offer(9, 9), Offered::Refused);
+        bucket.reset();
+        assert_eq!(bucket.offer(9, 9), Offered::Copied);
+        bucket.count_use(0);
+        assert!(bucket.mark_dirty(0));
     }
 }

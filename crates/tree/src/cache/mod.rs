@@ -12,13 +12,31 @@
 //! one more leaf. A record has no copy while its page is absent. Over how many pages the hash
 //! spreads the records changes when fast memory gets another limit: then all pages go first.
 //!
-//! # Why a copy is never stale
+//! # Why no value is stale
 //!
-//! **While there is a copy, its record is in a slow leaf and has this value, or the leaf is locked
-//! by the thread that is about to change both.**
+//! A copy is clean, or **dirty**: changes of its record go to the copy alone, so that they need no
+//! slow leaf. A leaf is stale while records of it may have dirty copies: these are marked there,
+//! each by one of 32 bits.
 //!
-//! - A thread that changes or removes a record of a slow leaf does the same to the copy before
-//!   unlocking the leaf ([`rewrite`], [`forget`]).
+//! **While there is a copy, its record is in a slow leaf, and the copy has its value. The leaf has
+//! it, too, if the copy is clean; if it is dirty, it is marked there. Or the leaf is locked by the
+//! thread that is about to change both.**
+//!
+//! - A thread that changes a record of a slow leaf under the leaf's lock does the same to the copy
+//!   before it unlocks the leaf, and makes a copy that was of use dirty ([`rewrite`]). The next
+//!   change of this record locks only its bucket ([`dirty`]).
+//! - Before a thread uses a marked value under the leaf's lock, it has the leaf take it over from
+//!   the copy, which is clean then ([`write_back`]). A thread that removes a record drops the
+//!   copy before it unlocks the leaf ([`forget`]).
+//! - Whoever reads many records of a leaf (scans), or changes where records are (splits, merges,
+//!   moves), writes all copies back first and takes the marks away. So a leaf without marks is the
+//!   truth for whoever reads it, validated.
+//! - A lookup of one record need not care about marks. It saw, validated, that there was no copy
+//!   or no page for one, and then reads the leaf. If the leaf's value is outdated by then, a copy
+//!   became dirty in between, and the leaf had the record's value at that moment: a moment of the
+//!   lookup. So it must not read the leaf without having looked.
+//! - A dirty copy gives way to another record only once it was written back. So does a page: it is
+//!   closed, so that no more copies become dirty, then they are written back, then it goes.
 //! - A thread that moves records into a fast leaf takes their copies away before unlocking the leaf
 //!   they were in. So records of fast leaves have none, and their writers need not look.
 //! - A thread that makes a copy ([`offer`]) locks the bucket, and *then* makes sure that the
@@ -32,33 +50,37 @@
 //!   already. A thread that read it, and then finds a page there that came later, sees that it has
 //!   changed. So no copy is made where others would not look for it.
 //!
-//! Locks are taken leaf first, then one bucket; a thread that holds a bucket waits for nothing. A
-//! reader that finds a bucket locked goes to the leaf.
+//! Locks are taken leaf first, then one bucket; a thread that holds a bucket waits for nothing.
 //!
 //! [`rewrite`]: RecordCache::rewrite
+//! [`dirty`]: RecordCache::dirty
+//! [`write_back`]: RecordCache::write_back
 //! [`forget`]: RecordCache::forget
 //! [`offer`]: RecordCache::offer
 
 mod bucket;
+mod dirty;
 mod page;
 
 use std::sync::atomic::{
     AtomicUsize,
-    Ordering::{Relaxed, Release, SeqCst},
+    Ordering::{Acquire, Relaxed, Release, SeqCst},
 };
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
-use timberline_sync::Snapshot;
 use timberline_sync::epoch::{Guard, Pinned};
 use timberline_sync::shim::fence;
+use timberline_sync::{Exclusive, Restart, Snapshot};
 use timberline_tier::{Arenas, Memory, hint};
 
 use crate::seeded::{self, Bug};
 use crate::store::Store;
 use crate::value::Loan;
 
+use bucket::Offered;
 pub(crate) use bucket::{BYTES as BUCKET_BYTES, Bucket};
-use page::{Directory, Page};
+pub use dirty::Dirty;
+use page::Directory;
 
 /// Fewer than one in this many of the pages that there may be are few.
 const FEW: usize = 16;
@@ -97,6 +119,15 @@ impl Found<'_> {
     }
 }
 
+/// What a change under the lock of a leaf came to, other than that.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Rewritten {
+    /// The record has a dirty copy: the leaf is marked before it is unlocked.
+    Dirty,
+    /// It would have a copy, but for the dirty one of this key.
+    Blocked(u64),
+}
+
 impl RecordCache {
     /// A cache of at most `pages` pages now, none of which is allocated, and `most` ever. `None`
     /// where there are none, or no addresses to keep account of them.
@@ -122,7 +153,8 @@ impl RecordCache {
     /// Whether there is any page. Without pages, no record has a copy and lookups offer none.
     #[inline(always)]
     pub fn has_pages(&self) -> bool {
-        self.pages.load(Relaxed) > 0
+        // Whoever finds none finds leaves as they are since the last one was written back.
+        self.pages.load(Acquire) > 0
     }
 
     /// The number of pages, and the most that there may be.
@@ -168,9 +200,9 @@ impl RecordCache {
         }
     }
 
-    /// What tells a record's copy from nearly all others; not 0.
-    pub fn identify(key: u64) -> u64 {
-        mix(key) | 1
+    /// The bit that marks a record in its leaf when it is stale there.
+    pub fn mark_of(key: u64) -> u32 {
+        1 << (mix(key) % u64::from(u32::BITS))
     }
 
     /// The number of the page that a record's copy would be in.
@@ -188,61 +220,110 @@ impl RecordCache {
     }
 
     /// The record's value, and where its copy is, if there is one. The bucket is its own.
+    ///
+    /// # Errors
+    /// The bucket changed, or its page went.
     #[inline(always)]
-    pub fn find(bucket: &Bucket, key: u64) -> Option<(Loan<'_>, Found<'_>)> {
-        let seen = bucket.try_read().ok()?;
-        let (way, value) = bucket::Body::lend(&seen, key)?;
-        Some((value, Found { bucket: seen, way }))
+    pub fn find(bucket: &Bucket, key: u64) -> Result<Option<(Loan<'_>, Found<'_>)>, Restart> {
+        let seen = bucket.read()?;
+        let found = bucket::Body::lend(&seen, key)?;
+        Ok(found.map(|(way, value)| (value, Found { bucket: seen, way })))
     }
 
     /// A record that was read from a slow leaf, and has no copy, asks for one. The bucket is its
-    /// own.
-    pub fn offer<T>(bucket: &Bucket, key: u64, value: Loan<'_>, leaf: Snapshot<'_, T>) {
+    /// own. Returns the key of a record whose dirty copy is in the way.
+    pub fn offer<T>(
+        bucket: &Bucket,
+        key: u64,
+        value: Loan<'_>,
+        leaf: Snapshot<'_, T>,
+    ) -> Option<u64> {
         let early = seeded::has(Bug::CopiedUnlocked).then(|| leaf.validate());
         // If another thread holds the lock, a later lookup will offer the record again.
-        let Ok(held) = bucket.try_read().and_then(Snapshot::upgrade) else {
-            return;
-        };
+        let held = bucket.try_read().and_then(Snapshot::upgrade).ok()?;
         fence(SeqCst);
         let is_same = early.unwrap_or_else(|| leaf.validate()).is_ok();
         let is_new = is_same && held.find(key).is_none();
-        if !(is_new && held.offer(key, value.word())) {
+        let offered = match is_new {
+            true => held.offer(key, value.word()),
+            false => Offered::Refused,
+        };
+        if offered != Offered::Copied {
             // Only the use counts changed, which are read under the lock alone.
             held.unchanged();
         }
+        offered.blocked()
     }
 
-    /// A record of a slow leaf, which is locked, has another value. Returns whether it has a copy.
-    pub fn rewrite(&self, key: u64, value: Loan<'_>, pinned: &Guard) -> bool {
-        self.change(key, pinned, |body, way| body.set(way, value.word()))
+    /// The record's copy, if it is dirty, for a change that leaves the leaf as it is.
+    pub fn dirty<'g>(&self, key: u64, pinned: impl Into<Pinned<'g>>) -> Option<Dirty<'g>> {
+        Dirty::lock(self.bucket(key, pinned)?, key)
+    }
+
+    /// A record of a slow leaf, which is locked, has another value. Its copy gets it, and is dirty
+    /// from now on if it was of use before. If the change is `counted`, it counts as a use of the
+    /// copy, or asks for one.
+    pub fn rewrite(
+        &self,
+        key: u64,
+        value: Loan<'_>,
+        counted: bool,
+        pinned: &Guard,
+    ) -> Option<Rewritten> {
+        let (held, way) = self.lock_copy(key, counted, pinned)?;
+        let Some(way) = way else {
+            let offered = held.offer(key, value.word());
+            if offered != Offered::Copied {
+                held.unchanged();
+            }
+            return offered.blocked().map(Rewritten::Blocked);
+        };
+        held.set(way, value.word());
+        if counted {
+            held.count_use(way);
+        }
+        held.mark_dirty(way).then_some(Rewritten::Dirty)
+    }
+
+    /// The value of a record's dirty copy, which is clean from now on. Its slow leaf is locked, and
+    /// takes this value.
+    pub fn write_back<'g>(&self, key: u64, pinned: &'g Guard<'_>) -> Option<Loan<'g>> {
+        self.dirty(key, pinned).map(Dirty::clean)
     }
 
     /// A record leaves its slow leaf, which is locked.
     pub fn forget(&self, key: u64, pinned: &Guard) {
-        self.change(key, pinned, |body, way| body.clear(way));
+        if let Some((held, Some(way))) = self.lock_copy(key, false, pinned) {
+            held.clear(way);
+        }
     }
 
-    /// Changes a record's copy, if there is one. Returns whether there is.
-    fn change(&self, key: u64, pinned: &Guard, change: impl FnOnce(&bucket::Body, usize)) -> bool {
+    /// Locks the bucket of a record of a locked leaf, if it has a copy there, or `always`. Returns
+    /// where that copy is.
+    fn lock_copy<'g>(
+        &self,
+        key: u64,
+        always: bool,
+        pinned: &'g Guard<'_>,
+    ) -> Option<(Exclusive<'g, bucket::Body>, Option<usize>)> {
         if seeded::has(Bug::CopyLeftBehind) {
-            return false;
+            return None;
         }
         fence(SeqCst);
-        let Some(bucket) = self.bucket(key, pinned) else {
-            return false;
-        };
+        let bucket = self.bucket(key, pinned)?;
         // It is retired if its page goes: with the copy.
         while let Ok(seen) = bucket.read() {
-            let Ok(found) = seen.get(|body| body.find(key)) else {
+            let Ok(way) = seen.get(|body| body.find(key)) else {
                 continue;
             };
-            let Some(way) = found else { return false };
+            if way.is_none() && !always {
+                return None;
+            }
             if let Ok(held) = seen.upgrade() {
-                change(&held, way);
-                return true;
+                return Some((held, way));
             }
         }
-        false
+        None
     }
 
     /// Makes one more page in a free slot of fast memory. `false` if there is no room, or if there
@@ -269,39 +350,58 @@ impl RecordCache {
     }
 
     /// Removes the last page, and frees it once no thread can reach it any more. `false` if there
-    /// is none.
-    pub fn remove(&self, store: &Store<impl Memory>, guard: &Guard) -> bool {
-        let alone = self.lock();
-        let last = self.take_last(store.arenas());
-        drop(alone);
-        let is_there = last.is_some();
-        if let Some(page) = last {
-            page.reclaim(store, guard);
-        }
-        is_there
+    /// is none. `write_back` has the leaf of a key take over its value.
+    pub fn remove(
+        &self,
+        store: &Store<impl Memory>,
+        guard: &Guard,
+        write_back: impl FnMut(u64),
+    ) -> bool {
+        let _alone = self.lock();
+        self.remove_last(store, guard, write_back)
     }
 
-    /// Takes the last page out of the directory. The caller has locked `resizing`.
-    fn take_last(&self, arenas: &Arenas) -> Option<Page> {
-        let last = self.pages.load(Relaxed).checked_sub(1)?;
-        let page = self.directory.take(last)?;
-        self.pages.store(last, Relaxed);
-        let _ = self.directory.resize(arenas, last);
-        Some(page)
+    /// The same. The caller has locked `resizing`.
+    fn remove_last(
+        &self,
+        store: &Store<impl Memory>,
+        guard: &Guard,
+        write_back: impl FnMut(u64),
+    ) -> bool {
+        let Some(last) = self.pages.load(Relaxed).checked_sub(1) else {
+            return false;
+        };
+        let buckets = self.directory.buckets(last, guard).unwrap_or_default();
+        let close = |bucket: &Bucket| bucket.lock().map(|held| held.close());
+        let dirty = buckets.iter().flat_map(close).flatten().flatten();
+        if !seeded::has(Bug::DroppedDirty) {
+            dirty.for_each(write_back);
+        }
+        let page = self.directory.take(last);
+        self.pages.store(last, Release);
+        let _ = self.directory.resize(store.arenas(), last);
+        if let Some(page) = page {
+            page.reclaim(store, guard);
+        }
+        true
     }
 
     /// From now on there may be about so many pages. If that are far more or fewer than before, all
     /// pages go, since their records get other places.
-    pub fn refit(&self, pages: usize, store: &Store<impl Memory>, guard: &Guard) {
+    pub fn refit(
+        &self,
+        pages: usize,
+        store: &Store<impl Memory>,
+        guard: &Guard,
+        mut write_back: impl FnMut(u64),
+    ) {
         let pages = pages.min(self.directory.most());
         let _alone = self.lock();
         let places = self.places();
         if pages == places || (places / 4 * 3..=places / 2 * 3).contains(&pages) {
             return;
         }
-        while let Some(page) = self.take_last(store.arenas()) {
-            page.reclaim(store, guard);
-        }
+        while self.remove_last(store, guard, &mut write_back) {}
         self.places.store(pages, Release);
     }
 

@@ -8,7 +8,8 @@
 //! 32  keys[WORDS / 2], ascending      32 + 4·WORDS  payloads[WORDS / 2]
 //! ```
 //!
-//! `layer` identifies a node's tree where there are many: 0 is the only one, or the topmost.
+//! `layer` identifies a node's tree where there are many: 0 is the only one, or the topmost. Where
+//! records have copies there is only one, and the word has the marks of stale records.
 //!
 //! A leaf's entries are records. An inner node's entries are (lower fence, address) of its
 //! children, the first key being its own lower fence, so one search and one set of shifts serve
@@ -141,6 +142,13 @@ impl<const WORDS: usize> Body<WORDS> {
     #[inline(always)]
     pub fn layer(&self) -> u32 {
         self.layer.load(Relaxed)
+    }
+
+    /// The marks of this leaf's records that may have newer values in dirty copies; in a tree with
+    /// a [record cache](crate::cache).
+    #[inline(always)]
+    pub fn stale(&self) -> u32 {
+        self.layer()
     }
 
     /// The least key that may be below this node.

@@ -80,6 +80,12 @@ impl<const WORDS: usize> Body<WORDS> {
         unsafe { RetiredValue::new(before) }
     }
 
+    /// Has the record at an index of a locked leaf take over the value of its dirty copy. What it
+    /// had before was retired when that was changed.
+    pub fn take_over(leaf: &LockedNode<'_, WORDS>, index: usize, value: Loan<'_>) {
+        leaf.set_word(index, value.word());
+    }
+
     /// Removes the record at an index of a locked leaf.
     #[inline(always)]
     pub fn remove_value<'g>(leaf: &LockedNode<'g, WORDS>, index: usize) -> RetiredValue<'g> {

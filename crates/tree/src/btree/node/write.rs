@@ -12,6 +12,11 @@ use super::{Body, EMPTY, Fresh, LockedNode, POISON};
 /// This holds the node's lock, or no other thread can reach the node. So each link in it is stored
 /// once, and earlier reads under its version fail their validation.
 pub unsafe trait Write<const WORDS: usize>: Deref<Target = Body<WORDS>> {
+    /// Sets the marks of this leaf's stale records; in a tree without layers.
+    fn set_stale(&self, marks: u32) {
+        self.layer.store(marks, Relaxed);
+    }
+
     /// Moves the lower fence.
     fn set_lower(&self, lower: u64) {
         self.lower.store(lower, Relaxed);

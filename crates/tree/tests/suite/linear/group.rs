@@ -118,6 +118,16 @@ impl<'a> Group<'a> {
         }
     }
 
+    /// Has the leaves of a round's keys be stale, where these have copies. No value changes, and no
+    /// thread plays meanwhile.
+    pub fn have_stale(&self, map: &impl TestMap, round: u64) {
+        for &key in self.hot(round) {
+            if let Some(value) = map.get(key) {
+                assert_eq!(map.update(key, value), Some(value));
+            }
+        }
+    }
+
     /// Reads of all keys, one by one and by a scan.
     pub fn look_at_all<'c, T: TestMap>(
         &self,
@@ -157,6 +167,7 @@ impl<'a> Group<'a> {
             let mut histories = Vec::new();
             for round in 0..ROUNDS {
                 self.round.store(round, Relaxed);
+                self.have_stale(map, round);
                 if self.moving {
                     self.wait_for_a_move();
                 }
