@@ -50,15 +50,8 @@ pub struct LeafRef<'a> {
 /// The kind of an access to a leaf.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Access {
-    /// An existing record was read or removed, or changed where the tree has no record cache.
+    /// An existing record was read, changed or removed.
     Reuse,
-    /// An existing record was changed where the tree has a record cache: a copy saves nothing.
-    Change,
-    /// A record was changed whose copy in the record cache served the last lookup that the thread
-    /// reported ([`Placement::on_copy_access`]). That lookup saved nothing: the change needs the
-    /// leaf all the same. It is reported whether or not it is due, and does not tell how often the
-    /// leaf is accessed.
-    Rewrite,
     /// A new record was inserted.
     Insert,
 }
@@ -103,16 +96,11 @@ pub trait Placement: Send + Sync {
     }
 
     /// The most pages that the tree's record cache may have, if fast memory holds `nodes` nodes. A
-    /// page takes as much memory as a node. The tree asks when it is made, when the limit of fast
-    /// memory changes, and when a worker tells it to.
+    /// page takes as much memory as a node. The tree asks when it is made, and when the limit of
+    /// fast memory changes.
     fn record_pages(&self, nodes: usize) -> usize {
         let _ = nodes;
         0
-    }
-
-    /// The most pages that this may ever allow for as many nodes. The tree asks when it is made.
-    fn most_record_pages(&self, nodes: usize) -> usize {
-        self.record_pages(nodes)
     }
 
     /// A sampled access that the record cache served, from this page. Returns the same as

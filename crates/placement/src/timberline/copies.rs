@@ -5,12 +5,6 @@
 //! hotter than that, pages are victims like cold leaves. Where there are no pages, a few are added
 //! occasionally, as probes, to measure their value.
 //!
-//! A page has copies of the records that a hash sends to it rather than to another of the pages
-//! that there may be. The fewer these are, the hotter the records in each, and the fewer records
-//! have copies. Where nearly all accesses are reads, copies are worth most of fast memory. Where
-//! half of them are changes, which copies save nothing, they are worth a quarter of it, as few hot
-//! pages ([`Spread`]).
-//!
 //! A page learns which of its records are hot: it takes some accesses to each. Until there was one
 //! for each slow record, pages are not judged, and are victims only of leaves that are four times
 //! as hot.
@@ -41,50 +35,13 @@ const WARM_UP: Duration = Duration::from_millis(500);
 const PAYS: f64 = 1.0 / 32.0;
 /// The verdict waits until copies that barely pay would have answered so many samples.
 const ENOUGH: f64 = 16.0;
-/// Wide, there may be this many times as many pages as narrow.
-const WIDER: usize = 3;
-/// Records are spread narrow where more of the accesses than the first are changes, and wide where
-/// fewer than the second are.
-const MANY_CHANGES: f64 = 0.2;
-const FEW_CHANGES: f64 = 0.125;
 /// Pages that have learned answer so many times as much as while they learn, at most.
 const LEARNED: u16 = 4;
-/// Samples that tell, and after which half of them are forgotten.
-const SOME: f64 = 256.0;
-const PLENTY: f64 = 4096.0;
-
-/// Over how many pages the hash spreads records.
-#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
-pub enum Spread {
-    /// A third of those that there may be.
-    Narrow,
-    /// All.
-    #[default]
-    Wide,
-}
-
-impl Spread {
-    /// One part in so many of the pages that there may be.
-    pub fn part(self) -> usize {
-        match self {
-            Spread::Narrow => WIDER,
-            Spread::Wide => 1,
-        }
-    }
-}
-
-/// Pages that come back after a change of the spread.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-struct Expected {
-    pages: usize,
-    heat: u16,
-}
 
 pub struct Copies {
     /// Samples of all accesses, halved whenever heat is.
     samples: f64,
-    /// Recent samples that a warm page served, less changes of records with a copy there: a change
-    /// needs the leaf, so the read before it saved nothing.
+    /// Recent samples that a warm page served.
     saved: f64,
     /// The sum of warm pages over recent samples.
     exposure: f64,
@@ -105,12 +62,6 @@ pub struct Copies {
     lesson: u64,
     /// Of probes.
     backoff: Backoff,
-    /// Recent samples, and how many of them were changes.
-    recent: f64,
-    changed: f64,
-    spread: Spread,
-    /// What is to come back after a change of the spread, until a page is warm.
-    expected: Option<Expected>,
 }
 
 impl Default for Copies {
@@ -129,17 +80,13 @@ impl Default for Copies {
             learners: 0,
             lesson: 0,
             backoff: Backoff::new(MIN_BACKOFF, MAX_BACKOFF),
-            spread: Spread::default(),
-            recent: 0.0,
-            changed: 0.0,
-            expected: None,
         }
     }
 }
 
 impl Copies {
-    /// Takes in a round: its samples, how many accesses to slow leaves warm pages saved (negative
-    /// if changes undid more), and the number of pages now. Returns how many are warm from now on.
+    /// Takes in a round: its samples, how many of them warm pages served, and the number of pages
+    /// now. Returns how many are warm from now on.
     pub fn observe(&mut self, samples: u64, saved: f64, pages: usize, now: Duration) -> usize {
         // Without samples the estimates stay.
         if samples > 0 {
@@ -159,28 +106,16 @@ impl Copies {
         }
         self.warming = self.warming.min(pages);
         self.mature = self.mature.min(pages);
-        match self.mature {
-            0 => self.forget(),
-            _ => self.expected = None,
+        if self.mature == 0 {
+            self.forget();
         }
         self.mature
     }
 
-    /// Takes in a round's samples, with the accesses that each stands for, and how many of them
-    /// changed a record; the number of pages now, and how many records are slow.
-    pub fn learn(
-        &mut self,
-        (samples, interval, changed): (u64, u32, u64),
-        pages: usize,
-        records: usize,
-    ) {
-        self.accesses += samples * u64::from(interval);
-        self.recent += samples as f64;
-        self.changed += changed as f64;
-        while self.recent > PLENTY {
-            self.recent /= 2.0;
-            self.changed /= 2.0;
-        }
+    /// Takes in how many accesses a round had, the number of pages now, and how many records are
+    /// slow.
+    pub fn learn(&mut self, accesses: u64, pages: usize, records: usize) {
+        self.accesses += accesses;
         if pages > self.learners + self.learners / GROWTH / 2 {
             (self.learn_since, self.learners) = (self.accesses, pages);
         }
@@ -197,29 +132,6 @@ impl Copies {
     fn forget(&mut self) {
         (self.saved, self.exposure) = (0.0, 0.0);
         (self.saved_since, self.exposure_since) = (0.0, 0.0);
-    }
-
-    /// Another spread, if the accesses ask for it, given the number of pages. Then all pages go,
-    /// and come back as candidates.
-    pub fn respread(&mut self, pages: usize, now: Duration) -> Option<Spread> {
-        if self.recent < SOME {
-            return None;
-        }
-        let changes = self.changed / self.recent;
-        let to = match self.spread {
-            Spread::Narrow if changes < FEW_CHANGES => Spread::Wide,
-            Spread::Wide if changes > MANY_CHANGES => Spread::Narrow,
-            _ => return None,
-        };
-        self.spread = to;
-        let heat = self.heat().unwrap_or(0);
-        self.expected = (pages > 0).then_some(Expected { pages, heat });
-        (self.warming, self.mature) = (0, 0);
-        self.forget();
-        // As new ones: they are warm after a whole time.
-        self.warm_up_ends = now.saturating_add(WARM_UP);
-        (self.learn_since, self.learners) = (self.accesses, 0);
-        Some(to)
     }
 
     /// Whether pages pay, or may pay, given how many there would be: those that are there and those
@@ -282,13 +194,6 @@ impl Copies {
         now: Duration,
     ) -> (usize, u16) {
         let probe = most.div_ceil(PROBE);
-        if let Some(expected) = self.expected
-            && self.is_learning()
-        {
-            let more = expected.pages.min(most).saturating_sub(pages);
-            let heat = Margin::OF_NODES.worth_it(expected.heat) - 1;
-            return (more, heat.max(enough));
-        }
         if pages >= probe {
             return match self.heat() {
                 None | Some(0) => (0, 0),
@@ -401,42 +306,10 @@ mod tests {
     }
 
     #[test]
-    fn records_are_spread_over_few_pages_where_many_accesses_are_changes() {
-        let mut copies = known(15.0);
-        let mut after = |samples, changed| {
-            copies.learn((samples, 1, changed), 10, 500);
-            copies.respread(10, SECOND)
-        };
-        assert_eq!(after(200, 100), None, "too few samples");
-        assert_eq!(after(100, 50), Some(Spread::Narrow));
-        assert_eq!(after(300, 60), None, "no more than before");
-        assert_eq!(after(10_000, 1500), None, "still not few");
-        assert_eq!(after(10_000, 1000), Some(Spread::Wide));
-        assert_eq!(after(10_000, 1900), None);
-        assert_eq!(after(10_000, 2500), Some(Spread::Narrow));
-    }
-
-    #[test]
-    fn after_a_change_of_the_spread_as_many_pages_come_back_at_once() {
-        let mut copies = known(15.0);
-        copies.learn((1000, 1, 500), 10, 5000);
-        assert!(copies.respread(10, SECOND).is_some());
-        assert_eq!((copies.heat(), copies.is_learning()), (None, true));
-        let at_fifteen = Margin::OF_NODES.worth_it(15 * SAMPLE) - 1;
-        assert_eq!(copies.candidates((0, 30), 99, SECOND), (10, at_fifteen));
-        assert_eq!(copies.candidates((8, 30), 299, SECOND), (2, 299));
-        for (half, mature) in [(2, 0), (3, 0), (4, 10)] {
-            assert_eq!(copies.observe(1000, 100.0, 10, half * WARM_UP), mature);
-        }
-        copies.observe(1000, 100.0, 10, 2 * SECOND);
-        assert_eq!(copies.candidates((10, 30), 99, 2 * SECOND).0, 2, "by worth");
-    }
-
-    #[test]
     fn pages_learn_for_an_access_to_each_slow_record() {
         let mut copies = Copies::default();
         let mut learns = |accesses: u64, pages| {
-            copies.learn((accesses / 4, 4, 0), pages, 5000);
+            copies.learn(accesses, pages, 5000);
             copies.is_learning()
         };
         assert!(learns(4000, 10));
@@ -446,15 +319,15 @@ mod tests {
         assert!(!learns(5000, 20));
         let mut copies = known(7.0);
         assert_eq!(copies.heat_as_victims((10, 640)), Some(7 * SAMPLE));
-        copies.learn((0, 4, 0), 10, 5000);
+        copies.learn(0, 10, 5000);
         assert_eq!(copies.heat_as_victims((11, 640)), Some(28 * SAMPLE));
         assert_eq!(copies.heat_as_victims((10, 640)), None, "a probe");
         // Learning pages are not judged, however little they answer.
         let mut copies = known(0.0);
-        copies.learn((0, 4, 0), 10, 5000);
+        copies.learn(0, 10, 5000);
         copies.observe(100_000, 0.0, 10, SECOND);
         assert!(copies.pay(640, SECOND));
-        copies.learn((2000, 4, 0), 10, 5000);
+        copies.learn(8000, 10, 5000);
         copies.observe(100_000, 0.0, 10, SECOND);
         assert!(!copies.pay(640, SECOND));
     }

@@ -51,7 +51,6 @@ use crate::workers::Worker;
 use crate::{Access, KeyBytes, LeafRef, MAX_SAMPLE_INTERVAL, NewNode, NodeKey, Placement, View};
 use allowance::Allowance;
 use chance::Reached;
-use copies::Spread;
 use estimates::Estimates;
 use heat::{Heat, SAMPLE};
 use mover::Mover;
@@ -104,12 +103,6 @@ struct Seen {
     reached: Reached,
     /// Of these, accesses served by a warm page of the record cache.
     copied: AtomicU64,
-    /// Of all, changes of a record.
-    changed: AtomicU64,
-    /// Of those served by a warm page, lookups of a record that was changed next.
-    rewritten: AtomicU64,
-    /// The heat of the last access to a copy in a warm page.
-    last_copied: AtomicU16,
     /// Slow leaves that seem hot: promotion candidates.
     candidates: Mutex<Vec<Candidate>>,
 }
@@ -183,8 +176,6 @@ pub struct Timberline {
     most_waiting: usize,
     /// How many pages of the record cache are warm: the first ones.
     mature: AtomicUsize,
-    /// Records are spread over one part in so many of the pages that there may be.
-    narrowed: AtomicUsize,
     /// Of the mover's last round, once [`Timberline::estimates`] was called.
     estimates: Mutex<Estimates>,
     is_viewed: AtomicBool,
@@ -220,7 +211,6 @@ impl Timberline {
             waiting: AtomicUsize::new(0),
             most_waiting: heap_of_candidates(usable),
             mature: AtomicUsize::new(0),
-            narrowed: AtomicUsize::new(Spread::default().part()),
             estimates: Mutex::default(),
             is_viewed: AtomicBool::new(false),
             home,
@@ -293,19 +283,12 @@ impl Placement for Timberline {
             return pass.min(MAX_SAMPLE_INTERVAL);
         }
         let (sampling, seen) = (self.sampling(), self.seen.assigned());
-        if access == Access::Rewrite {
-            count(&seen.rewritten, seen.last_copied.swap(0, Relaxed));
-            return sampling.pass(&seen.draws);
-        }
         let more = sampling.heat(leaf.tier, &seen.draws);
         if more == 0 {
             return sampling.pass(&seen.draws);
         }
         let heat = self.heat.warm(leaf, more);
         count(&seen.samples, more);
-        if access == Access::Change {
-            count(&seen.changed, more);
-        }
         if !leaf.tier.is_fast() {
             count(&seen.slow, more);
             if self.scale.margin.by_chance {
@@ -344,10 +327,6 @@ impl Placement for Timberline {
     }
 
     fn record_pages(&self, nodes: usize) -> usize {
-        self.most_record_pages(nodes) / self.narrowed.load(Relaxed)
-    }
-
-    fn most_record_pages(&self, nodes: usize) -> usize {
         (nodes as f64 * self.config.copies.clamp(0.0, 1.0)) as usize
     }
 
@@ -357,7 +336,6 @@ impl Placement for Timberline {
         count(&seen.samples, heat);
         let warm = if self.is_mature(page) { heat } else { 0 };
         count(&seen.copied, warm);
-        seen.last_copied.store(warm, Relaxed);
         sampling.pass(&seen.draws)
     }
 

@@ -117,15 +117,6 @@ impl Mover {
             pages = Pages::default();
         }
         let coldest = histogram.nth_coldest(1 + fast_leaves / 100);
-        let here = tree.record_pages().0;
-        if let Some(spread) = self.copies.respread(here, now) {
-            policy.narrowed.store(spread.part(), Relaxed);
-            policy.mature.store(0, Relaxed);
-            tree.refit_record_pages();
-            tree.reclaim();
-            free += (here - tree.record_pages().0.min(here)) as isize;
-            pages = Pages::default();
-        }
         let among_coldest = margin.worth_it(coldest);
         let (more, heat) = self
             .copies
@@ -360,16 +351,14 @@ impl Worker for Mover {
         let each = u64::from(SAMPLE);
         let samples = taken(|seen| &seen.samples) / each;
         let slow = taken(|seen| &seen.slow) / each;
-        let [copied, rewritten] = [taken(|seen| &seen.copied), taken(|seen| &seen.rewritten)];
-        let saved = (copied as f64 - rewritten as f64) / f64::from(SAMPLE);
+        let saved = taken(|seen| &seen.copied) as f64 / f64::from(SAMPLE);
         let pages = tree.record_pages().0;
         let mature = self.copies.observe(samples, saved, pages, now);
-        let changed = taken(|seen| &seen.changed) / each;
         let bytes: usize = (1..tree.tiers())
             .map(|tier| tree.fill(TierId(tier)).used)
             .sum();
-        let taken_in = (samples, policy.interval(), changed);
-        self.copies.learn(taken_in, pages, bytes / BYTES_OF_RECORD);
+        let accesses = samples * u64::from(policy.interval());
+        self.copies.learn(accesses, pages, bytes / BYTES_OF_RECORD);
         policy.mature.store(mature, Relaxed);
         let fast = self.fast.victims.leaves(tree);
         self.uncooled += samples;

@@ -171,24 +171,6 @@ fn copies_get_as_much_of_fast_memory_as_they_are_worth() {
 }
 
 #[test]
-fn copies_that_are_read_to_be_changed_are_worth_nothing() {
-    let (arenas, policy) = policy(IN_TABLE);
-    let tree = FakeTree::uniform(4, 4, 60).with_pages(40);
-    let mut clockwork = Clockwork::new(policy.workers());
-    let mut most = 0;
-    for round in 0..80 {
-        for _ in 0..50 * tree.record_pages().0 {
-            policy.on_copy_access(0);
-            touch(&policy, &arenas, 0, 1, Access::Rewrite);
-        }
-        ask(&policy, &arenas, round % 64, 50);
-        clockwork.run_for(&tree, Duration::from_millis(200));
-        most = most.max(tree.record_pages().0);
-    }
-    assert_eq!(most, 1, "the one that tells what they are worth");
-}
-
-#[test]
 fn a_path_goes_with_its_last_fast_leaf_but_for_the_root() {
     let (_arenas, policy) = policy(HeatIn::Leaf { leaf_bytes: 24 });
     let tree = FakeTree::uniform(4, 4, 100);
