@@ -178,6 +178,52 @@ fn of_a_dense_leaf_that_has_all_its_records_for_a_moment() {
     assert_eq!(fill_and_take_both_ways(), None);
 }
 
+/// Two threads change a record with a copy while its leaf becomes the only one, and so the root:
+/// lookups come to it without having looked for the copy. Returns what cannot be.
+fn shrink_to_a_leaf(scheduler: impl Scheduler + 'static) -> Option<String> {
+    let mut config = Config::new();
+    config.stack_size = STACK;
+    let finding = Arc::new(Mutex::new(None));
+    let found = finding.clone();
+    Runner::new(scheduler, config).run(move || {
+        let (fast, make) = (8 * arenas::CHUNK, placing::COPYING[1]);
+        let (map, _) =
+            placing::map::<btree_of_words::Map<NODE_128>>(make, seed(), fast, arenas::AMPLE);
+        for key in 0..7 {
+            map.insert(&key, 0).expect("memory");
+        }
+        while map.placed().add_record_page() {}
+        for key in 3..6 {
+            map.remove(&key);
+        }
+        for _ in 0..8 {
+            map.get(&0);
+        }
+        let change = |values: [u64; 3]| values.map(|value| map.update(&0, value));
+        thread::scope(|scope| {
+            scope.spawn(|| map.remove(&6));
+            scope.spawn(|| change([1, 2, 3]));
+            scope.spawn(|| change([4, 5, 6]));
+        });
+        let (looked_up, scanned) = (map.get(&0), map.iter().next());
+        if looked_up != scanned.map(|(_, value)| value) {
+            let what = format!("a lookup finds {looked_up:?}, a scan {scanned:?}");
+            *found.lock().unwrap() = Some(what);
+        }
+    });
+    finding.lock().unwrap().take()
+}
+
+#[test]
+fn of_a_slow_leaf_that_becomes_the_root() {
+    let random = RandomScheduler::new_from_seed(seed(), 2 * HISTORIES);
+    let pct = PctScheduler::new_from_seed(seed(), CHANGES, 2 * HISTORIES);
+    assert_eq!(
+        shrink_to_a_leaf(random).or_else(|| shrink_to_a_leaf(pct)),
+        None
+    );
+}
+
 #[cfg(feature = "seeded-bugs")]
 mod planted {
     use super::*;

@@ -192,6 +192,31 @@ fn whatever_reads_a_leaf_sees_what_only_copies_have() {
     assert_eq!((map.get(&9), map.get(&10)), (Some(1), Some(2)));
 }
 
+/// Lookups come to the root without having looked for a copy.
+#[test]
+fn the_only_leaf_has_no_dirty_copies() {
+    let (map, watching) = loaded();
+    fill(&*map.placed());
+    soil(&map, (0..5).map(|key| 3 * key));
+    for key in 5..RECORDS {
+        assert!(map.remove(&(3 * key)).is_some());
+    }
+    assert_eq!(map.stats().levels.len(), 1);
+    for (round, key) in (0..20).flat_map(|round| (0..5).map(move |key| (round, 3 * key))) {
+        let before = map.get(&key);
+        assert_eq!(map.update(&key, round), before);
+        assert_eq!(get(&map, &watching, key), (Some(round), false));
+    }
+    // With others beside it, it has.
+    for key in 5..RECORDS {
+        map.insert(&(3 * key), !key).unwrap();
+    }
+    soil(&map, (0..5).map(|key| 3 * key));
+    let change = || (0..5).for_each(|key| _ = map.update(&(3 * key), key).unwrap());
+    assert!(accesses(&watching, change).0 > 2);
+    assert!((0..5).all(|key| map.get(&(3 * key)) == Some(key)));
+}
+
 /// More hot records than a page has room for: dirty copies give way to others.
 #[test]
 fn dirty_copies_give_way() {

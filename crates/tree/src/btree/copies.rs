@@ -133,7 +133,7 @@ impl<M: Memory, const WORDS: usize, P: Payload> Tree<M, WORDS, P> {
         if self.store.counts_use(COUNTED)
             && let Some(blocking) = offer(bucket, key, value, leaf)
         {
-            caller.with_guard(&self.store, |guard| self.write_back(blocking, guard));
+            caller.with_guard(&self.store, |guard| self.unblock(blocking, guard));
         }
     }
 
@@ -192,6 +192,11 @@ impl<M: Memory, const WORDS: usize, P: Payload> Tree<M, WORDS, P> {
         guard: &Guard,
     ) -> Option<u64> {
         let (key, value) = (leaf.key(index), Body::value(leaf, index));
+        if (leaf.lower(), leaf.upper()) == (0, u64::MAX) {
+            // The only leaf is the root, or becomes it, where lookups do not look for copies.
+            cache.forget(key, guard);
+            return None;
+        }
         let counted = self.store.counts_use(COUNTED);
         match cache.rewrite(key, value, counted, guard)? {
             Rewritten::Dirty => leaf.set_stale(leaf.stale() | RecordCache::mark_of(key)),
@@ -200,22 +205,25 @@ impl<M: Memory, const WORDS: usize, P: Payload> Tree<M, WORDS, P> {
         None
     }
 
-    /// Has the leaf of a record take over the value of its dirty copy, if it has one. The thread
-    /// holds no lock.
+    /// Writes back a dirty copy whose place another record wants, unless another thread is at its
+    /// leaf: the next access that wants the place will do. The thread holds no lock.
     #[cold]
     #[inline(never)]
-    pub(super) fn write_back(&self, key: u64, guard: &Guard) {
-        self.retry(|| {
-            let location = self.find(NodeName::leaf(key), guard)?;
-            let leaf = location.expect("every tree has leaves").node.upgrade()?;
-            self.charge_node(&leaf);
-            let found = leaf.find(self.search, key).map(Hit::index);
-            let is_newer = found.is_ok_and(|index| self.take_over(&leaf, index, guard));
-            if !is_newer {
-                leaf.unchanged();
-            }
-            Ok(())
-        });
+    pub(super) fn unblock(&self, key: u64, guard: &Guard) {
+        let _ = self.write_back(key, guard);
+    }
+
+    /// Has the leaf of a record take over the value of its dirty copy, if it has one.
+    fn write_back(&self, key: u64, guard: &Guard) -> Result<(), Restart> {
+        let location = self.find(NodeName::leaf(key), guard)?;
+        let leaf = location.expect("every tree has leaves").node.upgrade()?;
+        self.charge_node(&leaf);
+        let found = leaf.find(self.search, key).map(Hit::index);
+        let is_newer = found.is_ok_and(|index| self.take_over(&leaf, index, guard));
+        if !is_newer {
+            leaf.unchanged();
+        }
+        Ok(())
     }
 
     /// Has a locked leaf take over the value of a record from its dirty copy. Returns whether it
@@ -306,7 +314,8 @@ impl<M: Memory, const WORDS: usize, P: Payload> Tree<M, WORDS, P> {
             let (arenas, placement) = (self.store.arenas(), &*self.store.placement);
             let pages = pages_of(arenas, Self::BYTES, placement);
             let guard = &self.store.pin();
-            cache.refit(pages, &self.store, guard, |key| self.write_back(key, guard));
+            let write_back = |key| self.retry(|| self.write_back(key, guard));
+            cache.refit(pages, &self.store, guard, write_back);
             cache.leave(arenas, pages);
         }
     }
@@ -314,7 +323,7 @@ impl<M: Memory, const WORDS: usize, P: Payload> Tree<M, WORDS, P> {
     /// Frees a page, if there is one.
     pub(super) fn drop_page_of_copies(&self) -> bool {
         let guard = &self.store.pin();
-        let write_back = |key| self.write_back(key, guard);
+        let write_back = |key| self.retry(|| self.write_back(key, guard));
         let remove = |cache: &RecordCache| cache.remove(&self.store, guard, write_back);
         self.copies().is_some_and(remove)
     }

@@ -94,7 +94,7 @@ impl<M: Memory, const WORDS: usize, H: Represent> Tree<M, WORDS, Values<H>> {
         };
         self.note_unlocked(held, access, guard);
         if let Some(key) = blocking {
-            self.write_back(key, guard);
+            self.unblock(key, guard);
         }
         Ok(Put::Done(before.map(out)))
     }

@@ -34,7 +34,9 @@
 //! - A lookup of one record need not care about marks. It saw, validated, that there was no copy
 //!   or no page for one, and then reads the leaf. If the leaf's value is outdated by then, a copy
 //!   became dirty in between, and the leaf had the record's value at that moment: a moment of the
-//!   lookup. So it must not read the leaf without having looked.
+//!   lookup. So it must not read the leaf without having looked. Lookups do not look where no page
+//!   is counted, so a page is counted before it is there. And they do not look when they come to a
+//!   leaf that is the root, so records of a leaf that has no others beside it get no dirty copies.
 //! - A dirty copy gives way to another record only once it was written back. So does a page: it is
 //!   closed, so that no more copies become dirty, then they are written back, then it goes.
 //! - A thread that moves records into a fast leaf takes their copies away before unlocking the leaf
@@ -344,8 +346,9 @@ impl RecordCache {
             page.reclaim(store, pinned);
             return false;
         }
-        self.directory.put(pages, page);
+        // In this order: whoever finds no page counted may read leaves without looking for copies.
         self.pages.store(pages + 1, Relaxed);
+        self.directory.put(pages, page);
         true
     }
 
