@@ -102,8 +102,9 @@ impl<M: Memory, const WORDS: usize, P: Payload> Tree<M, WORDS, P> {
         }
         let above = above.upgrade()?;
         let (first, second) = (first.upgrade()?, second.upgrade()?);
-        self.take_over_all(&first, guard);
-        self.take_over_all(&second, guard);
+        for node in [&first, &second] {
+            self.take_over_all(node, guard);
+        }
         let seam = second.lower();
         let sinks = self.has_child_faster_than(tier_of(one), &second);
         let unlinked = if (apart && counts.0 == 0) || sinks {

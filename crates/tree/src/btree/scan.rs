@@ -103,10 +103,8 @@ impl<M: Memory, const WORDS: usize, H: Represent> Tree<M, WORDS, Values<H>> {
         into.clear();
         let (fences, is_stale) = leaf.copy_values(into, |body| {
             let (range, fences) = self.choose(body, span, limit);
-            (
-                range,
-                (fences, <Values<H> as Payload>::CACHED && body.stale() != 0),
-            )
+            let is_stale = <Values<H> as Payload>::CACHED && body.stale() != 0;
+            (range, (fences, is_stale))
         })?;
         if is_stale && !seeded::has(Bug::StaleLeafScanned) {
             self.take_over_all(&leaf.upgrade()?, guard);

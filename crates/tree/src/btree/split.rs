@@ -136,20 +136,21 @@ impl<M: Memory, const WORDS: usize, P: Payload> Tree<M, WORDS, P> {
             }
             let above = above.upgrade()?;
             let keep = (Self::CAPACITY + other) / 2;
-            let (left, right);
-            if neighbour > index {
-                (left, right) = (full.node.upgrade()?, sibling.upgrade()?);
-                self.take_over_all(&left, guard);
-                self.take_over_all(&right, guard);
-                self.forget_copies(&left, keep..Self::CAPACITY, there, guard);
-                left.move_tail(keep, &right);
-            } else {
-                (left, right) = (sibling.upgrade()?, full.node.upgrade()?);
+            let is_left = neighbour < index;
+            let (left, right) = match is_left {
+                true => (sibling.upgrade()?, full.node.upgrade()?),
+                false => (full.node.upgrade()?, sibling.upgrade()?),
+            };
+            for node in [&left, &right] {
+                self.take_over_all(node, guard);
+            }
+            if is_left {
                 let moving = Self::CAPACITY - keep;
-                self.take_over_all(&left, guard);
-                self.take_over_all(&right, guard);
                 self.forget_copies(&right, 0..moving, there, guard);
                 right.move_head(moving, &left);
+            } else {
+                self.forget_copies(&left, keep..Self::CAPACITY, there, guard);
+                left.move_tail(keep, &right);
             }
             let border = right.key(0);
             left.set_upper(border - 1);

@@ -24,9 +24,9 @@
 //!
 //! - A thread that changes a record of a slow leaf under the leaf's lock does the same to the copy
 //!   before it unlocks the leaf, and makes a copy that was of use dirty ([`rewrite`]). The next
-//!   change of this record locks only its bucket ([`dirty`]).
+//!   change of this record locks only its bucket ([`Dirty`]).
 //! - Before a thread uses a marked value under the leaf's lock, it has the leaf take it over from
-//!   the copy, which is clean then ([`write_back`]). A thread that removes a record drops the
+//!   the copy, which is clean then ([`Dirty::clean`]). A thread that removes a record drops the
 //!   copy before it unlocks the leaf ([`forget`]).
 //! - Whoever reads many records of a leaf (scans), or changes where records are (splits, merges,
 //!   moves), writes all copies back first and takes the marks away. So a leaf without marks is the
@@ -55,8 +55,6 @@
 //! Locks are taken leaf first, then one bucket; a thread that holds a bucket waits for nothing.
 //!
 //! [`rewrite`]: RecordCache::rewrite
-//! [`dirty`]: RecordCache::dirty
-//! [`write_back`]: RecordCache::write_back
 //! [`forget`]: RecordCache::forget
 //! [`offer`]: RecordCache::offer
 
@@ -246,20 +244,22 @@ impl RecordCache {
         fence(SeqCst);
         let is_same = early.unwrap_or_else(|| leaf.validate()).is_ok();
         let is_new = is_same && held.find(key).is_none();
-        let offered = match is_new {
-            true => held.offer(key, value.word()),
-            false => Offered::Refused,
-        };
+        if !is_new {
+            held.unchanged();
+            return None;
+        }
+        Self::compete(held, key, value)
+    }
+
+    /// Offers a record to its locked bucket. Returns the key of a record whose dirty copy is in the
+    /// way.
+    fn compete(held: Exclusive<'_, bucket::Body>, key: u64, value: Loan<'_>) -> Option<u64> {
+        let offered = held.offer(key, value.word());
         if offered != Offered::Copied {
             // Only the use counts changed, which are read under the lock alone.
             held.unchanged();
         }
         offered.blocked()
-    }
-
-    /// The record's copy, if it is dirty, for a change that leaves the leaf as it is.
-    pub fn dirty<'g>(&self, key: u64, pinned: impl Into<Pinned<'g>>) -> Option<Dirty<'g>> {
-        Dirty::lock(self.bucket(key, pinned)?, key)
     }
 
     /// A record of a slow leaf, which is locked, has another value. Its copy gets it, and is dirty
@@ -274,23 +274,13 @@ impl RecordCache {
     ) -> Option<Rewritten> {
         let (held, way) = self.lock_copy(key, counted, pinned)?;
         let Some(way) = way else {
-            let offered = held.offer(key, value.word());
-            if offered != Offered::Copied {
-                held.unchanged();
-            }
-            return offered.blocked().map(Rewritten::Blocked);
+            return Self::compete(held, key, value).map(Rewritten::Blocked);
         };
         held.set(way, value.word());
         if counted {
             held.count_use(way);
         }
         held.mark_dirty(way).then_some(Rewritten::Dirty)
-    }
-
-    /// The value of a record's dirty copy, which is clean from now on. Its slow leaf is locked, and
-    /// takes this value.
-    pub fn write_back<'g>(&self, key: u64, pinned: &'g Guard<'_>) -> Option<Loan<'g>> {
-        self.dirty(key, pinned).map(Dirty::clean)
     }
 
     /// A record leaves its slow leaf, which is locked.
