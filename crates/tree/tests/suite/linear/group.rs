@@ -123,7 +123,8 @@ impl<'a> Group<'a> {
     pub fn have_stale(&self, map: &impl TestMap, round: u64) {
         for &key in self.hot(round) {
             if let Some(value) = map.get(key) {
-                assert_eq!(map.update(key, value), Some(value));
+                // Where a bug is planted, the record may have another value.
+                let _ = map.compare_and_set(key, value, value);
             }
         }
     }
