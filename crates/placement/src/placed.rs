@@ -235,8 +235,8 @@ pub trait RecordCache {
         false
     }
 
-    /// The placement tells anew how many pages there may be, since fast memory has another limit or
-    /// the placement changed its mind. Drops all of them if that makes a great difference.
+    /// The placement tells anew how many pages there may be, since fast memory has another limit.
+    /// Drops all of them if that makes a great difference.
     fn refit_record_pages(&self) {}
 }
 

@@ -367,10 +367,6 @@ impl RecordCache for FakeTree {
         *pages -= usize::from(is_there);
         is_there
     }
-
-    fn refit_record_pages(&self) {
-        lock(&self.state).pages = 0;
-    }
 }
 
 /// Steps workers as threads would, one step at a time, with a time that only it moves.

@@ -16,7 +16,7 @@
 use std::array::from_fn;
 use std::sync::atomic::{AtomicU8, AtomicU64, Ordering::Relaxed};
 
-use timberline_sync::{Restart, Snapshot, Versioned};
+use timberline_sync::{Exclusive, Restart, Snapshot, Versioned};
 
 use crate::value::Loan;
 
@@ -45,6 +45,24 @@ pub struct Body {
     flags: AtomicU8,
     keys: [AtomicU64; WAYS],
     values: [AtomicU64; WAYS],
+}
+
+/// Locks a bucket and returns what `find` finds in it. `None` if it finds nothing, or the bucket's
+/// page went.
+pub fn lock_where<T>(
+    bucket: &Bucket,
+    find: impl Fn(&Body) -> Option<T>,
+) -> Option<(Exclusive<'_, Body>, T)> {
+    while let Ok(seen) = bucket.read() {
+        let Ok(found) = seen.get(&find) else {
+            continue;
+        };
+        let found = found?;
+        if let Ok(held) = seen.upgrade() {
+            return Some((held, found));
+        }
+    }
+    None
 }
 
 /// What became of a record that competed for a place.
@@ -115,7 +133,7 @@ impl Body {
         self.count(way.min(WAYS - 1)) >= MAX_COUNT
     }
 
-    /// Whether a copy is dirty.
+    /// Whether there is a copy, and it is dirty.
     pub fn is_dirty(&self, way: usize) -> bool {
         self.flags.load(Relaxed) & flag(way) != 0
     }
@@ -134,12 +152,7 @@ impl Body {
     /// those that are.
     pub fn close(&self) -> [Option<u64>; WAYS] {
         self.flags.store(self.flags.load(Relaxed) | CLOSED, Relaxed);
-        let is_dirty = |&way: &usize| self.count(way) > 0 && self.is_dirty(way);
-        from_fn(|way| {
-            Some(way)
-                .filter(is_dirty)
-                .map(|way| self.keys[way].load(Relaxed))
-        })
+        from_fn(|way| self.is_dirty(way).then(|| self.keys[way].load(Relaxed)))
     }
 
     /// Counts one more hit of a copy.
@@ -160,7 +173,7 @@ impl Body {
             self.counts[way].store(count - 1, Relaxed);
             return Offered::Refused;
         }
-        if count > 0 && self.is_dirty(way) {
+        if self.is_dirty(way) {
             return Offered::Blocked(self.keys[way].load(Relaxed));
         }
         self.keys[way].store(key, Relaxed);
@@ -274,6 +287,7 @@ mod tests {
         bucket.reset();
         assert_eq!(copy(&bucket, 4), None);
     }
+
     #[test]
     fn a_dirty_copy_gives_way_once_it_is_clean() {
         let bucket = bucket();

@@ -3,7 +3,7 @@
 
 use timberline_sync::Exclusive;
 
-use super::bucket::{Body, Bucket};
+use super::bucket::{Body, Bucket, lock_where};
 use crate::value::{Loan, RetiredValue};
 
 /// The dirty copy of a record, in its locked bucket: the record is there, and this is its value.
@@ -15,16 +15,8 @@ pub struct Dirty<'g> {
 impl<'g> Dirty<'g> {
     /// Locks the bucket, if it has a dirty copy of this record.
     pub fn lock(bucket: &'g Bucket, key: u64) -> Option<Dirty<'g>> {
-        loop {
-            let seen = bucket.read().ok()?;
-            let Ok(found) = seen.get(|body| body.find_dirty(key)) else {
-                continue;
-            };
-            let way = found?;
-            if let Ok(bucket) = seen.upgrade() {
-                return Some(Dirty { bucket, way });
-            }
-        }
+        let (bucket, way) = lock_where(bucket, |body| body.find_dirty(key))?;
+        Some(Dirty { bucket, way })
     }
 
     /// The record's value.

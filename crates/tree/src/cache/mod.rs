@@ -302,20 +302,11 @@ impl RecordCache {
             return None;
         }
         fence(SeqCst);
-        let bucket = self.bucket(key, pinned)?;
         // It is retired if its page goes: with the copy.
-        while let Ok(seen) = bucket.read() {
-            let Ok(way) = seen.get(|body| body.find(key)) else {
-                continue;
-            };
-            if way.is_none() && !always {
-                return None;
-            }
-            if let Ok(held) = seen.upgrade() {
-                return Some((held, way));
-            }
-        }
-        None
+        bucket::lock_where(self.bucket(key, pinned)?, |body| {
+            let way = body.find(key);
+            (way.is_some() || always).then_some(way)
+        })
     }
 
     /// Makes one more page in a free slot of fast memory. `false` if there is no room, or if there
