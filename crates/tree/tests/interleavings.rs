@@ -82,8 +82,12 @@ fn play<T: TestMap>(seed: u64, number: u64) -> Result<(), String> {
     History::of(before, logs).judge().map_err(context)
 }
 
-/// Plays under a scheduler until a history cannot be explained, and returns why.
-fn explore<T: TestMap>(scheduler: impl Scheduler + 'static, seed: u64) -> Option<String> {
+/// Plays under a scheduler until something is found that cannot be. `play` gets the number of the
+/// run.
+fn explore<W: Send + 'static>(
+    scheduler: impl Scheduler + 'static,
+    play: impl Fn(u64) -> Option<W> + Send + Sync + 'static,
+) -> Option<W> {
     let mut config = Config::new();
     config.stack_size = STACK;
     let found = Arc::new(Mutex::new(None));
@@ -91,22 +95,30 @@ fn explore<T: TestMap>(scheduler: impl Scheduler + 'static, seed: u64) -> Option
     Runner::new(scheduler, config).run(move || {
         let number = number.fetch_add(1, Relaxed);
         let found = finding.lock().unwrap().is_some();
-        if !found && let Err(why) = play::<T>(seed, number) {
-            *finding.lock().unwrap() = Some(why);
+        if !found && let Some(what) = play(number) {
+            *finding.lock().unwrap() = Some(what);
         }
     });
     found.lock().unwrap().take()
 }
 
-fn explore_both_ways<T: TestMap>() -> Option<String> {
+/// So many runs under each scheduler.
+fn explore_both_ways<W: Send + 'static>(
+    runs: usize,
+    play: impl Fn(u64) -> Option<W> + Copy + Send + Sync + 'static,
+) -> Option<W> {
+    let random = RandomScheduler::new_from_seed(seed(), runs);
+    let pct = PctScheduler::new_from_seed(seed(), CHANGES, runs);
+    explore(random, play).or_else(|| explore(pct, play))
+}
+
+fn unexplained_history<T: TestMap>() -> Option<String> {
     let seed = seed();
-    let random = RandomScheduler::new_from_seed(seed, HISTORIES);
-    let pct = PctScheduler::new_from_seed(seed, CHANGES, HISTORIES);
-    explore::<T>(random, seed).or_else(|| explore::<T>(pct, seed))
+    explore_both_ways(HISTORIES, move |number| play::<T>(seed, number).err())
 }
 
 fn are_linearizable<T: TestMap>() {
-    if let Some(why) = explore_both_ways::<AnyBits<T>>() {
+    if let Some(why) = unexplained_history::<AnyBits<T>>() {
         panic!("{why}");
     }
 }
@@ -133,44 +145,32 @@ fn of_a_radix_tree() {
 
 /// The last record of a dense leaf comes while another goes, and a third thread looks for both.
 /// Returns what it saw that cannot be.
-fn fill_and_take(scheduler: impl Scheduler + 'static) -> Option<&'static str> {
-    let mut config = Config::new();
-    config.stack_size = STACK;
-    let finding = Arc::new(Mutex::new(None));
-    let found = finding.clone();
-    Runner::new(scheduler, config).run(move || {
-        let arenas = arenas::two(0, 1 << 20);
-        let map: Art<u64, u64> =
-            Art::in_memory(Native(arenas), placing::all_slow(0).placement).expect("a small map");
-        let (new, old) = (7, 200);
-        for key in (0..256).filter(|&key| key != new).chain(wide::keys()) {
-            map.insert(&key, key).expect("memory");
-        }
-        let map = &map;
-        let seen = thread::scope(|scope| {
-            scope.spawn(|| map.insert(&new, new).expect("memory"));
-            scope.spawn(|| map.remove(&old));
-            let looks = scope.spawn(|| [new, old, new, old].map(|key| map.get(&key)));
-            looks.join().expect("it looks")
-        });
-        let what = match seen {
-            [Some(_), _, None, _] => Some("a record went by itself"),
-            [_, None, _, Some(_)] => Some("a record came back"),
-            _ if map.get(&old).is_some() => Some("a record is still there"),
-            _ if map.get(&new) != Some(new) => Some("a record is lost"),
-            _ => None,
-        };
-        if what.is_some() {
-            *found.lock().unwrap() = what;
-        }
+fn fill_and_take() -> Option<&'static str> {
+    let arenas = arenas::two(0, 1 << 20);
+    let map: Art<u64, u64> =
+        Art::in_memory(Native(arenas), placing::all_slow(0).placement).expect("a small map");
+    let (new, old) = (7, 200);
+    for key in (0..256).filter(|&key| key != new).chain(wide::keys()) {
+        map.insert(&key, key).expect("memory");
+    }
+    let map = &map;
+    let seen = thread::scope(|scope| {
+        scope.spawn(|| map.insert(&new, new).expect("memory"));
+        scope.spawn(|| map.remove(&old));
+        let looks = scope.spawn(|| [new, old, new, old].map(|key| map.get(&key)));
+        looks.join().expect("it looks")
     });
-    finding.lock().unwrap().take()
+    match seen {
+        [Some(_), _, None, _] => Some("a record went by itself"),
+        [_, None, _, Some(_)] => Some("a record came back"),
+        _ if map.get(&old).is_some() => Some("a record is still there"),
+        _ if map.get(&new) != Some(new) => Some("a record is lost"),
+        _ => None,
+    }
 }
 
 fn fill_and_take_both_ways() -> Option<&'static str> {
-    let random = RandomScheduler::new_from_seed(seed(), HISTORIES / 8);
-    let pct = PctScheduler::new_from_seed(seed(), CHANGES, HISTORIES / 8);
-    fill_and_take(random).or_else(|| fill_and_take(pct))
+    explore_both_ways(HISTORIES / 8, |_| fill_and_take())
 }
 
 #[test]
@@ -180,46 +180,34 @@ fn of_a_dense_leaf_that_has_all_its_records_for_a_moment() {
 
 /// Two threads change a record with a copy while its leaf becomes the only one, and so the root:
 /// lookups come to it without having looked for the copy. Returns what cannot be.
-fn shrink_to_a_leaf(scheduler: impl Scheduler + 'static) -> Option<String> {
-    let mut config = Config::new();
-    config.stack_size = STACK;
-    let finding = Arc::new(Mutex::new(None));
-    let found = finding.clone();
-    Runner::new(scheduler, config).run(move || {
-        let (fast, make) = (8 * arenas::CHUNK, placing::COPYING[1]);
-        let (map, _) =
-            placing::map::<btree_of_words::Map<NODE_128>>(make, seed(), fast, arenas::AMPLE);
-        for key in 0..7 {
-            map.insert(&key, 0).expect("memory");
-        }
-        while map.placed().add_record_page() {}
-        for key in 3..6 {
-            map.remove(&key);
-        }
-        for _ in 0..8 {
-            map.get(&0);
-        }
-        let change = |values: [u64; 3]| values.map(|value| map.update(&0, value));
-        thread::scope(|scope| {
-            scope.spawn(|| map.remove(&6));
-            scope.spawn(|| change([1, 2, 3]));
-            scope.spawn(|| change([4, 5, 6]));
-        });
-        let (looked_up, scanned) = (map.get(&0), map.iter().next());
-        if looked_up != scanned.map(|(_, value)| value) {
-            let what = format!("a lookup finds {looked_up:?}, a scan {scanned:?}");
-            *found.lock().unwrap() = Some(what);
-        }
+fn shrink_to_a_leaf() -> Option<String> {
+    let (fast, make) = (8 * arenas::CHUNK, placing::COPYING[1]);
+    let (map, _) = placing::map::<btree_of_words::Map<NODE_128>>(make, seed(), fast, arenas::AMPLE);
+    for key in 0..7 {
+        map.insert(&key, 0).expect("memory");
+    }
+    while map.placed().add_record_page() {}
+    for key in 3..6 {
+        map.remove(&key);
+    }
+    for _ in 0..8 {
+        map.get(&0);
+    }
+    let change = |values: [u64; 3]| values.map(|value| map.update(&0, value));
+    thread::scope(|scope| {
+        scope.spawn(|| map.remove(&6));
+        scope.spawn(|| change([1, 2, 3]));
+        scope.spawn(|| change([4, 5, 6]));
     });
-    finding.lock().unwrap().take()
+    let (looked_up, scanned) = (map.get(&0), map.iter().next());
+    (looked_up != scanned.map(|(_, value)| value))
+        .then(|| format!("a lookup finds {looked_up:?}, a scan {scanned:?}"))
 }
 
 #[test]
 fn of_a_slow_leaf_that_becomes_the_root() {
-    let random = RandomScheduler::new_from_seed(seed(), 2 * HISTORIES);
-    let pct = PctScheduler::new_from_seed(seed(), CHANGES, 2 * HISTORIES);
     assert_eq!(
-        shrink_to_a_leaf(random).or_else(|| shrink_to_a_leaf(pct)),
+        explore_both_ways(2 * HISTORIES, |_| shrink_to_a_leaf()),
         None
     );
 }
@@ -232,7 +220,7 @@ mod planted {
     fn is_found(bug: Bug) {
         // All of shuttle's threads are this one.
         plant(bug);
-        let found = explore_both_ways::<btree_of_words::Map<NODE_128>>();
+        let found = unexplained_history::<btree_of_words::Map<NODE_128>>();
         println!("{}", found.expect("the bug is found"));
     }
 
