@@ -28,7 +28,7 @@ use bytes::byte_suite_for;
 use suite::clockwork::Clockwork;
 use suite::draw::{self, Draw};
 use suite::{arenas, check, placing};
-use timberline_placement::{AllFast, HeatIn, Timberline, TimberlineConfig};
+use timberline_placement::{AllFast, HeatIn, Move, NodeKey, Timberline, TimberlineConfig};
 use timberline_tier::{Arenas, ArenasConfig, Memory, Native, TierId};
 use timberline_tree::art::{Far, Near, Range, Reach};
 use timberline_tree::{Art, Error, Key, MAX_KEY};
@@ -71,6 +71,39 @@ fn a_map_that_has_grown_keeps_no_memory_of_its_smaller_nodes() {
         committed <= in_nodes + in_nodes / 8,
         "{committed} of {in_nodes}"
     );
+}
+
+/// A node that is slow above a fast child is reported by its name. Once removals leave one child,
+/// that one hangs below the next node above, which was slow as well and had no report.
+#[test]
+fn a_node_that_gets_a_fast_child_from_a_removed_one_is_reported() {
+    let placing = placing::fast_first(draw::seed());
+    let arenas = arenas::two(arenas::AMPLE, arenas::AMPLE);
+    let map: Art<[u8], u64> = Art::in_memory(Native(arenas), placing.placement.clone()).unwrap();
+    for key in ["x", "na", "nb", "nc"] {
+        map.insert(key.as_bytes(), 0).unwrap();
+    }
+    assert_eq!(map.stats().leaves.fast, 4);
+    // The node above `na`, `nb` and `nc` grows, and only slow memory has room.
+    map.memory().arenas().fail_nth(TierId::FAST, 1);
+    map.insert(b"nd", 0).unwrap();
+    map.memory().arenas().fail_nth(TierId::FAST, 0);
+    assert_eq!(map.stats().above_boundary, 3);
+    let placed = map.placed();
+    let top = NodeKey {
+        key: b""[..].into(),
+        height: 1,
+    };
+    for node in [NodeKey::leaf(b"x"[..].into()), top] {
+        assert_eq!(placed.demote_to(&node, TierId::SLOW), Move::Moved(1));
+    }
+    for key in ["nd", "nc", "nb"] {
+        assert_eq!(map.remove(key.as_bytes()), Some(0));
+    }
+    let stats = map.stats();
+    assert_eq!((stats.levels.len(), stats.above_boundary), (2, 1));
+    placing.settle.unwrap()(&*placed);
+    assert_eq!(map.stats().above_boundary, 0);
 }
 
 #[test]

@@ -369,11 +369,20 @@ impl<M: Memory, R: Reach> Tree<M, R> {
         ends: &Ends<'_, R>,
         guard: &Guard,
     ) -> Result<Loan<'g>, Restart> {
+        let tier_above = self.tier_of_parent(&location.above);
         let above = location.above.upgrade()?;
         let old = location.inner.upgrade()?;
         let (at, other) = old.other(location.at);
         let (last, value) = lock_last(location.terminal, location.key, ends)?;
         ends.hold(2)?;
+        // Above the topmost node nothing is slow.
+        let path_above = (location.branch - old.prefix_len()).saturating_sub(1);
+        // What is slow above a fast child may have been reported by the name of the node that goes.
+        self.check_child(
+            tier_above,
+            self.tier_of(*other),
+            &location.key[..path_above],
+        );
         if let Some(below) = other.inner() {
             // The thread that holds the lock waits for nothing that is locked here.
             let below = below.lock(self.base)?;

@@ -112,10 +112,16 @@ impl<M: Memory, R: Reach> Tree<M, R> {
             fastest = fastest.min(self.tier_of(link));
             !fastest.is_fast()
         });
-        if fastest < node.tier() {
+        self.check_child(node.tier(), fastest, path);
+    }
+
+    /// Reports to the placement if the inner node at the end of this path is in a slower tier than
+    /// one that is about to become its child.
+    pub fn check_child(&self, node: TierId, child: TierId, path: &[u8]) {
+        if child < node {
             let (key, height) = (path.into(), 1);
             let node = NodeKey { key, height };
-            self.store.placement.boundary_broken(node, fastest);
+            self.store.placement.boundary_broken(node, child);
         }
     }
 
