@@ -8,7 +8,7 @@ use timberline_sync::Restart;
 use timberline_sync::epoch::Guard;
 use timberline_tier::{Arenas, Memory, Slot, TierId};
 
-use super::node::{Block, Body, Fresh, Lead, View};
+use super::node::{Block, Body, Lead, LockedNode, View};
 use super::payload::Payload;
 use super::tree::Tree;
 use crate::abort::Abort;
@@ -93,13 +93,17 @@ impl<'t, M: Memory> Blocks<'t, M> {
         Blocks { entries, values }
     }
 
-    /// Slots exactly there for all blocks of a leaf that are elsewhere.
+    /// Slots exactly there for all blocks of a leaf that are elsewhere; `None` if there is no room.
     pub fn allocate_in<P: Payload, const WORDS: usize>(
         store: &'t Store<M>,
         leaf: &View<'_, WORDS>,
         goal: Goal<'_>,
-    ) -> Result<Self, Abort> {
-        Self::allocate::<P, WORDS>(store, leaf, 0, goal, false)
+    ) -> Result<Option<Self>, Restart> {
+        match Self::allocate::<P, WORDS>(store, leaf, 0, goal, false) {
+            Ok(blocks) => Ok(Some(blocks)),
+            Err(Abort::Refused(_)) => Ok(None),
+            Err(Abort::Restart) => Err(Restart),
+        }
     }
 
     /// Slots in this tier, or the next slower one with room, for the blocks from an entry on.
@@ -144,28 +148,28 @@ impl<'t, M: Memory> Blocks<'t, M> {
 
 impl<M: Memory, const WORDS: usize, P: Payload> Tree<M, WORDS, P> {
     /// Copies blocks into the slots allocated for them, under the lock of the leaf that had them,
-    /// and links the copies from `leaf`, whose entries are those from `from` on.
+    /// and links the copies from `leaf`: that one, or a new one with its entries from `from` on.
     pub(super) fn move_blocks(
         &self,
         blocks: Blocks<'_, M>,
-        leaf: &Fresh<'_, WORDS>,
+        leaf: &LockedNode<'_, WORDS>,
         from: usize,
         guard: &Guard,
     ) {
         for (index, slot) in blocks.entries {
             let index = index - from;
-            if let Some(old) = P::lead(leaf.entry(index)).and_then(Lead::block) {
+            if let Some(old) = P::lead(Body::entry_of(leaf, index)).and_then(Lead::block) {
                 self.memory().charge_access(old.address(), old.used());
             }
-            leaf.move_block(index, slot).reclaim(&self.store, guard);
+            Body::move_block(leaf, index, slot).reclaim(&self.store, guard);
         }
         for (index, copy) in blocks.values {
-            let entry = leaf.entry(index - from);
+            let entry = Body::entry_of(leaf, index - from);
             let old = P::value(entry).expect("a record");
             let new = copy.make(old);
             let old = match P::lead(entry) {
                 Some(Lead::Record(record)) => record.replace(leaf, new),
-                _ => leaf.move_value(index - from, new),
+                _ => Body::replace_value(leaf, index - from, new),
             };
             self.reclaim_value(old, guard);
         }

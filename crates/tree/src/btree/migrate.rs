@@ -18,13 +18,12 @@ use timberline_sync::Restart;
 use timberline_sync::epoch::Guard;
 use timberline_tier::{Memory, Slot, TierId};
 
-use super::blocks::{Blocks, all_at, bytes_beside};
+use super::blocks::{Blocks, bytes_beside};
 use super::find::{Location, NodeName, Parent};
 use super::leaves::Which;
 use super::node::{Body, Fresh, Link, Root, View, address};
 use super::payload::Payload;
 use super::tree::Tree;
-use crate::abort::Abort;
 use crate::goal::Goal;
 use crate::seeded::{self, Bug};
 
@@ -58,10 +57,10 @@ impl<M: Memory, const WORDS: usize, P: Payload> Tree<M, WORDS, P> {
         let (from, to) = (arenas.tier_of(here), goal.tier);
         let with_blocks = P::BLOCKS && at.height == 0;
         if goal.has(arenas, here) {
-            let stays = !with_blocks || !goal.is_within();
-            if stays || all_at::<P, WORDS>(&node, goal, arenas)? {
-                return Ok(Move::AlreadyThere);
-            }
+            return match with_blocks && goal.is_within() {
+                true => self.renew_blocks(node, goal, guard),
+                false => Ok(Move::AlreadyThere),
+            };
         }
         let blocked = match to.cmp(&from) {
             Ordering::Less => parent.tier(self.memory()) > to,
@@ -80,10 +79,9 @@ impl<M: Memory, const WORDS: usize, P: Payload> Tree<M, WORDS, P> {
         };
         let mut blocks = Blocks::none();
         if with_blocks {
-            blocks = match Blocks::allocate_in::<P, WORDS>(&self.store, &node, goal) {
-                Ok(blocks) => blocks,
-                Err(Abort::Restart) => return Err(Restart),
-                Err(Abort::Refused(_)) => return Ok(Move::Full),
+            match Blocks::allocate_in::<P, WORDS>(&self.store, &node, goal)? {
+                Some(room) => blocks = room,
+                None => return Ok(Move::Full),
             }
         }
         let (parent, mut old) = match (parent.upgrade(), node.upgrade()) {
@@ -114,7 +112,7 @@ impl<M: Memory, const WORDS: usize, P: Payload> Tree<M, WORDS, P> {
         if height == 0 && !late {
             tell(&copy);
         }
-        self.move_blocks(blocks, &copy, 0, guard);
+        self.move_blocks(blocks, copy.locked(), 0, guard);
         self.count_leaf(height, 1);
         self.forget_copies(&old, 0..old.count(), to, guard);
         let (copy, unlinked) = parent.replace(self.search, &old, copy);

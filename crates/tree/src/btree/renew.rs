@@ -1,12 +1,13 @@
-//! Relocating the nodes below another one within their tier, for compaction.
+//! Relocating nodes within their tier, for compaction.
 
 use timberline_placement::{Compaction, Move, NodeKey};
 use timberline_sync::Restart;
+use timberline_sync::epoch::Guard;
 use timberline_tier::{CompactionCandidates, Memory, TierId};
 
-use super::blocks::all_at;
+use super::blocks::{Blocks, all_at};
 use super::find::NodeName;
-use super::node::Link;
+use super::node::{Link, View};
 use super::payload::Payload;
 use super::tree::Tree;
 use crate::goal::Goal;
@@ -36,6 +37,25 @@ impl<M: Memory, const WORDS: usize, P: Payload> Tree<M, WORDS, P> {
         }
         Ok(self.tier_at(at) == goal.tier
             && !all_at::<P, WORDS>(&leaf, goal, self.memory().arenas())?)
+    }
+
+    /// Relocates the blocks of a leaf that stays where it is: a slot for another leaf may be just
+    /// what is lacking.
+    pub(super) fn renew_blocks(
+        &self,
+        leaf: View<'_, WORDS>,
+        goal: Goal<'_>,
+        guard: &Guard,
+    ) -> Result<Move, Restart> {
+        if all_at::<P, WORDS>(&leaf, goal, self.memory().arenas())? {
+            return Ok(Move::AlreadyThere);
+        }
+        let Some(blocks) = Blocks::allocate_in::<P, WORDS>(&self.store, &leaf, goal)? else {
+            return Ok(Move::Full);
+        };
+        let leaf = leaf.upgrade()?;
+        self.move_blocks(blocks, &leaf, 0, guard);
+        Ok(Move::Moved(1))
     }
 }
 

@@ -227,7 +227,7 @@ impl<M: Memory, const WORDS: usize, P: Payload> Tree<M, WORDS, P> {
         self.forget_copies(&left, middle..left.count(), there, guard);
         left.move_tail(middle, &half);
         left.set_upper(border - 1);
-        self.move_blocks(blocks, &half, middle, guard);
+        self.move_blocks(blocks, half.locked(), middle, guard);
         self.count_leaf(height, 1);
         match parent {
             LockedParent::Node(above) => {

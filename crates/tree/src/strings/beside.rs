@@ -7,7 +7,7 @@ use timberline_sync::Restart;
 use timberline_sync::epoch::Guard;
 use timberline_tier::{Memory, TierId};
 
-use super::node::{Fresh, LongKeys, Place, View};
+use super::node::{LockedNode, LongKeys, Page, Place, View};
 use super::tree::Tree;
 use crate::abort::Abort;
 use crate::goal::Goal;
@@ -23,18 +23,20 @@ impl<'t, M: Memory> Beside<'t, M> {
         Beside(Vec::new())
     }
 
-    /// Slots exactly there for all blocks of a node that are elsewhere.
+    /// Slots exactly there for all blocks of a node that are elsewhere; `None` if there is no room.
     pub fn of_all<const WORDS: usize, H: Represent>(
         store: &'t Store<M>,
         node: &View<'_, WORDS>,
         goal: Goal<'_>,
-    ) -> Result<Self, Abort> {
+    ) -> Result<Option<Self>, Restart> {
         let mut copies = Vec::new();
         for (place, block) in node.blocks(H::IN_BLOCKS)? {
-            let copy = ValueCopy::new(store, block, goal)?;
+            let Ok(copy) = ValueCopy::new(store, block, goal) else {
+                return Ok(None);
+            };
             copies.extend(copy.map(|copy| (place, copy)));
         }
-        Ok(Beside(copies))
+        Ok(Some(Beside(copies)))
     }
 
     /// Slots in this tier, or the next slower one with room, for the blocks that a new right half
@@ -63,11 +65,11 @@ impl<'t, M: Memory> Beside<'t, M> {
 
 impl<M: Memory, const WORDS: usize, H: Represent> Tree<M, WORDS, H> {
     /// Copies blocks into the slots allocated for them, under the lock of the node that had them,
-    /// and links the copies from `node`, whose entries are those from `first` on.
+    /// and links the copies from `node`: that one, or a new one with its entries from `first` on.
     pub(super) fn move_beside(
         &self,
         beside: Beside<'_, M>,
-        node: &Fresh<'_, WORDS>,
+        node: &LockedNode<'_, WORDS>,
         first: usize,
         keys: &mut LongKeys<'_>,
         guard: &Guard,
@@ -79,10 +81,10 @@ impl<M: Memory, const WORDS: usize, H: Represent> Tree<M, WORDS, H> {
                 fence => fence,
             };
             // A key may fit the new node.
-            let Some(block) = node.block(place) else {
+            let Some(block) = Page::block(node, place) else {
                 continue;
             };
-            let value = node.move_block(place, block, copy.make(block), keys);
+            let value = Page::move_block(node, place, block, copy.make(block), keys);
             if let Some(value) = value {
                 self.reclaim_value(value, guard);
             }

@@ -5,26 +5,23 @@ use std::cmp::Ordering;
 use std::ops::ControlFlow;
 use std::sync::atomic::Ordering::Relaxed;
 
-use timberline_placement::{
-    Compaction, Fill, KeyBytes, LeafRef, Move, NodeKey, RecordCache, Relocate, Walk,
-};
+use timberline_placement::{Fill, KeyBytes, LeafRef, Move, NodeKey, RecordCache, Relocate, Walk};
 use timberline_sync::Restart;
 use timberline_sync::epoch::Guard;
-use timberline_tier::{CompactionCandidates, Memory, TierId};
+use timberline_tier::{Memory, TierId};
 
 use super::beside::Beside;
 use super::find::{Location, NodeName, Parent};
 use super::leaves::Which;
 use super::node::{Fresh, LongKeys, Page, Root, View};
 use super::tree::Tree;
-use crate::abort::Abort;
 use crate::goal::Goal;
 use crate::seeded::{self, Bug};
 use crate::value::Represent;
 
 impl<M: Memory, const WORDS: usize, H: Represent> Tree<M, WORDS, H> {
     /// Moves one node, if the single boundary allows it.
-    fn relocate(&self, at: NodeName<'_>, to: Goal<'_>, guard: &Guard) -> Move {
+    pub(super) fn relocate(&self, at: NodeName<'_>, to: Goal<'_>, guard: &Guard) -> Move {
         self.retry(|| self.try_relocate(at, to, guard))
     }
 
@@ -39,8 +36,11 @@ impl<M: Memory, const WORDS: usize, H: Represent> Tree<M, WORDS, H> {
         };
         let (arenas, here) = (self.memory().arenas(), node.address());
         let (from, to) = (arenas.tier_of(here), goal.tier);
-        if goal.has(arenas, here) && (!goal.is_within() || self.all_beside_at(&node, goal)?) {
-            return Ok(Move::AlreadyThere);
+        if goal.has(arenas, here) {
+            return match goal.is_within() {
+                true => self.renew_beside(node, goal, guard),
+                false => Ok(Move::AlreadyThere),
+            };
         }
         let blocked = match to.cmp(&from) {
             Ordering::Less => parent.tier(self.memory()) > to,
@@ -53,10 +53,8 @@ impl<M: Memory, const WORDS: usize, H: Represent> Tree<M, WORDS, H> {
         let Ok(slot) = self.store.allocate_in(to, Self::BYTES) else {
             return Ok(Move::Full);
         };
-        let beside = match Beside::of_all::<WORDS, H>(&self.store, &node, goal) {
-            Ok(beside) => beside,
-            Err(Abort::Restart) => return Err(Restart),
-            Err(Abort::Refused(_)) => return Ok(Move::Full),
+        let Some(beside) = Beside::of_all::<WORDS, H>(&self.store, &node, goal)? else {
+            return Ok(Move::Full);
         };
         let fence = node.lower(self.memory())?;
         let (parent, mut old) = (parent.upgrade()?, node.upgrade()?);
@@ -84,7 +82,7 @@ impl<M: Memory, const WORDS: usize, H: Represent> Tree<M, WORDS, H> {
             tell(&copy);
         }
         let mut keys = LongKeys::none();
-        self.move_beside(beside, &copy, 0, &mut keys, guard);
+        self.move_beside(beside, copy.locked(), 0, &mut keys, guard);
         self.count_leaf(height, 1);
         let (copy, unlinked) = parent.replace(&old, copy);
         if height == 0 && late {
@@ -140,7 +138,7 @@ impl<M: Memory, const WORDS: usize, H: Represent> Tree<M, WORDS, H> {
     }
 
     /// The topmost node, and its address.
-    fn root_at(&self, guard: &Guard) -> Result<(NodeKey, usize), Restart> {
+    pub(super) fn root_at(&self, guard: &Guard) -> Result<(NodeKey, usize), Restart> {
         let root = self.root.read()?;
         let node = Root::link(&root, self.store.pinned(guard))?.read()?;
         root.validate()?;
@@ -149,7 +147,7 @@ impl<M: Memory, const WORDS: usize, H: Represent> Tree<M, WORDS, H> {
     }
 
     /// The children of a node that lie where they are wanted, with their addresses.
-    fn children_at(
+    pub(super) fn children_at(
         &self,
         at: NodeName<'_>,
         wanted: impl Fn(usize) -> bool,
@@ -309,46 +307,6 @@ impl<M: Memory, const WORDS: usize, H: Represent> Relocate for Tree<M, WORDS, H>
 
     fn reclaim(&self) {
         self.store.domain().collect();
-    }
-}
-
-impl<M: Memory, const WORDS: usize, H: Represent> Compaction for Tree<M, WORDS, H> {
-    fn compaction_candidates(&self, tier: TierId) -> CompactionCandidates {
-        // Without values in blocks, there are slots of other sizes for long keys only.
-        match H::IN_BLOCKS {
-            true => self.memory().arenas().compaction_candidates(tier),
-            false => CompactionCandidates::NONE,
-        }
-    }
-
-    fn relocate_below(
-        &self,
-        node: Option<&NodeKey>,
-        slowest: TierId,
-        away_from: &CompactionCandidates,
-        inner: &mut Vec<NodeKey>,
-    ) -> usize {
-        let (goal, mut moved) = (Goal::away_from(away_from), 0);
-        let guard = self.store.pin();
-        let wanted = |child| self.tier_at(child) <= slowest;
-        let children = self.retry(|| match node {
-            Some(node) => self.children_at(NodeName::named(node), wanted, &guard),
-            None => {
-                let root = self.root_at(&guard)?;
-                Ok(Vec::from_iter(Some(root).filter(|&(_, at)| wanted(at))))
-            }
-        });
-        for (child, at) in children {
-            // The blocks beside a leaf may lie there.
-            if goal.avoids(at) || child.height == 0 && self.tier_at(at) == goal.tier {
-                let outcome = self.relocate(NodeName::named(&child), goal, &guard);
-                moved += usize::from(matches!(outcome, Move::Moved(_)));
-            }
-            if child.height > 0 {
-                inner.push(child);
-            }
-        }
-        moved
     }
 }
 

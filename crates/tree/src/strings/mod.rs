@@ -22,6 +22,7 @@
 //! | `split.rs`, `merge.rs` | structure modifications |
 //! | `beside.rs` | blocks of keys and values, which go along |
 //! | `boundary.rs`, `migrate.rs`, `leaves.rs` | moving nodes between tiers, and finding them |
+//! | `renew.rs` | moving them within a tier, which is compacted |
 //! | `stats.rs` | nodes by level and tier |
 //! | `node/` | a page's layout, search and changes; links between pages |
 
@@ -38,6 +39,7 @@ mod node;
 mod pop;
 mod put;
 mod remove;
+mod renew;
 mod scan;
 mod split;
 mod stats;

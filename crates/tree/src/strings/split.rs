@@ -206,7 +206,7 @@ impl<M: Memory, const WORDS: usize, H: Represent> Tree<M, WORDS, H> {
         }
         cut.fill_right(&half, &left, &mut keys, memory);
         cut.finish(&left, &mut keys, memory);
-        self.move_beside(beside, &half, cut.first(), &mut keys, guard);
+        self.move_beside(beside, half.locked(), cut.first(), &mut keys, guard);
         self.count_leaf(at.height, 1);
         let (above, is_new) = match parent {
             LockedParent::Node(above) => (above, false),

@@ -273,6 +273,20 @@ impl<const WORDS: usize> Body<WORDS> {
         LeafEntry::new(leaf.key(index), leaf.payload(index))
     }
 
+    /// Copies the block of the entry at an index into another slot of the same size. Returns the
+    /// old block.
+    pub fn move_block(leaf: &LockedNode<'_, WORDS>, index: usize, slot: Slot<'_>) -> UnlinkedBlock {
+        let (old, payload) = match Self::entry_of(leaf, index).lead() {
+            Some(Lead::Record(old)) => (*old, record(slot, old.value().word(), old.bytes())),
+            Some(Lead::Skip(old)) => (*old, skipping(slot, old.root(), old.bytes())),
+            Some(Lead::Layer(_)) | None => panic!("no block"),
+        };
+        leaf.set_word(index, payload);
+        // SAFETY: this entry had a link to it, and if the leaf is a copy, so had the one that it
+        // replaces.
+        unsafe { UnlinkedBlock::new(old, old.slot()) }
+    }
+
     /// Inserts a record for a continued slice, in a slot for the rest of its key.
     #[inline(always)]
     pub fn insert_record(
@@ -386,28 +400,6 @@ impl<const WORDS: usize> Body<WORDS> {
         // SAFETY: the entry led to it until now.
         let old = unsafe { UnlinkedBlock::new(old, old.slot()) };
         (locked, old, copied)
-    }
-}
-
-/// Entries of a copy of a leaf, or of a part of one.
-impl<'g, const WORDS: usize> Fresh<'g, WORDS> {
-    /// The entry at an index, which is in range.
-    pub fn entry(&self, index: usize) -> LeafEntry<'g, WORDS> {
-        assert!(self.height() == 0 && index < self.count(), "no entry");
-        LeafEntry::new(self.key(index), self.payload(index))
-    }
-
-    /// Copies the block of the entry at an index into another slot of the same size. Returns the
-    /// old block.
-    pub fn move_block(&self, index: usize, slot: Slot<'_>) -> UnlinkedBlock {
-        let (old, payload) = match self.entry(index).lead() {
-            Some(Lead::Record(old)) => (*old, record(slot, old.value().word(), old.bytes())),
-            Some(Lead::Skip(old)) => (*old, skipping(slot, old.root(), old.bytes())),
-            Some(Lead::Layer(_)) | None => panic!("no block"),
-        };
-        self.set_word(index, payload);
-        // SAFETY: this entry had a link to it, as had the leaf that this copy replaces.
-        unsafe { UnlinkedBlock::new(old, old.slot()) }
     }
 }
 

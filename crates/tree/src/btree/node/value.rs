@@ -6,7 +6,7 @@ use std::ops::Range;
 use timberline_sync::Restart;
 
 use super::link::LeafView;
-use super::{Body, Fresh, Hit, LockedNode, Record, Write};
+use super::{Body, Hit, LockedNode, Record, Write};
 use crate::value::{Loan, RetiredValue};
 
 impl<'g, const WORDS: usize> LeafView<'g, WORDS> {
@@ -76,7 +76,8 @@ impl<const WORDS: usize> Body<WORDS> {
     ) -> RetiredValue<'g> {
         let before = Self::value(leaf, index);
         leaf.set_word(index, value);
-        // SAFETY: it was in this entry, which has another.
+        // SAFETY: it was in this entry, which has another; if the leaf is a copy, also in the one
+        // that it replaces.
         unsafe { RetiredValue::new(before) }
     }
 
@@ -93,17 +94,6 @@ impl<const WORDS: usize> Body<WORDS> {
         leaf.remove_entry(index);
         // SAFETY: it was in this entry, which is gone.
         unsafe { RetiredValue::new(value) }
-    }
-}
-
-/// Values of a copy of a leaf, or of a part of one.
-impl<'g, const WORDS: usize> Fresh<'g, WORDS> {
-    /// Replaces the value of the entry at an index by a copy of it. Returns the one before.
-    pub fn move_value(&self, index: usize, copy: u64) -> RetiredValue<'g> {
-        let before = self.entry(index).value();
-        self.set_word(index, copy);
-        // SAFETY: this entry had it, and that of the leaf whose place this one takes.
-        unsafe { RetiredValue::new(before) }
     }
 }
 

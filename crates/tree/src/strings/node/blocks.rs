@@ -3,7 +3,7 @@
 
 use timberline_sync::Restart;
 
-use super::{Fresh, LongKeys, Page, View};
+use super::{LockedNode, LongKeys, Page, View};
 use crate::value::{Loan, RetiredValue};
 
 /// The place of a word in a node that refers to a block.
@@ -69,31 +69,33 @@ impl<'g, const WORDS: usize> View<'g, WORDS> {
     }
 }
 
-impl<'g, const WORDS: usize> Fresh<'g, WORDS> {
-    /// The block in a place of a copy of a node, or of a part of one. A key may have left it.
-    pub fn block(&self, place: Place) -> Option<Loan<'g>> {
-        let word = self.block_in(place);
+/// Blocks of locked nodes.
+impl<const WORDS: usize> Page<WORDS> {
+    /// The block in a place. A key may have left it.
+    pub fn block<'g>(node: &LockedNode<'g, WORDS>, place: Place) -> Option<Loan<'g>> {
+        let word = node.block_in(place);
         // SAFETY: the node has the word.
         (word != 0).then(|| unsafe { Loan::new(word) })
     }
 
-    /// Replaces it by a copy of it: the node takes the place of the one that has the other. Returns
-    /// the value that was there, if it is one; a key is retired.
-    pub fn move_block(
-        &self,
+    /// Replaces it by a copy of it. Returns the value that was there, if it is one; a key is
+    /// retired.
+    pub fn move_block<'g>(
+        node: &LockedNode<'g, WORDS>,
         place: Place,
         before: Loan<'g>,
         copy: u64,
         keys: &mut LongKeys<'_>,
     ) -> Option<RetiredValue<'g>> {
         assert_eq!(
-            self.block_in(place),
+            node.block_in(place),
             before.word(),
             "another block was here"
         );
-        self.set_block(place, copy);
+        node.set_block(place, copy);
         match place {
-            // SAFETY: this entry had it, and that of the leaf whose place this one takes.
+            // SAFETY: this entry had it, which has another; and if the node is a copy, so did that
+            // of the one that it replaces.
             Place::Value(_) => Some(unsafe { RetiredValue::new(before) }),
             _ => {
                 keys.drop_block(before.word());

@@ -57,6 +57,11 @@ impl<'t, const WORDS: usize> Fresh<'t, WORDS> {
         self.slot.address()
     }
 
+    /// Its lock.
+    pub fn locked(&self) -> &LockedNode<'t, WORDS> {
+        &self.lock
+    }
+
     /// The node's link, for the caller to store, and its lock.
     pub(super) fn link(self) -> (u64, LockedNode<'t, WORDS>) {
         let Fresh { lock, slot } = self;

@@ -60,6 +60,7 @@ macro_rules! value_suite_for {
                 a_closure_sees_what_it_replaces,
                 a_failed_allocation_changes_nothing,
                 strings_move_with_their_leaf_or_neither_does,
+                scattered_strings_move_together_where_leaves_stay,
                 a_string_is_not_taken_for_a_leaf,
             }
         }

@@ -1,6 +1,7 @@
 //! Where strings lie when their leaves move.
 
-use timberline_placement::Move;
+use timberline_placement::relocation::Relocation;
+use timberline_placement::{Move, NodeKey};
 use timberline_tier::TierId;
 
 use super::{Encoded, ValueMap, same, string};
@@ -83,5 +84,51 @@ pub fn strings_move_with_their_leaf_or_neither_does<T: ValueMap>() {
         }
         promote();
     }
+    check::comes_back(&map);
+}
+
+/// Where no other leaf would find room, compaction relocates the strings of one alone.
+pub fn scattered_strings_move_together_where_leaves_stay<T: ValueMap>() {
+    const LEN: usize = 40;
+    let placing = placing::all_slow(seed());
+    let arenas = arenas::two(arenas::AMPLE, arenas::AMPLE);
+    let map: Encoded<T> = TestMap::make(arenas, placing.placement.clone()).unwrap();
+    let model = as_model((0..6_000).map(|key| (key * 259, string(LEN))));
+    map.0.bulk_load(model.clone()).unwrap();
+    let (placed, arenas) = (map.placed(), map.arenas());
+    let leaves = names::fences(&*placed);
+    for fence in &leaves {
+        placed.promote_to(&NodeKey::leaf(fence.clone()), TierId::FAST);
+    }
+    for (index, fence) in leaves.into_iter().enumerate() {
+        if index % 8 != 0 {
+            placed.demote_out_of(TierId::FAST, &NodeKey::leaf(fence));
+        }
+    }
+    let retired = || check::used(&map) == check::in_nodes(&map);
+    check::reclaim_until(&*placed, "retired nodes", retired);
+    arenas.trim();
+    let budget = arenas.budget(TierId::FAST);
+    arenas.set_limit(TierId::FAST, budget.used()).unwrap();
+    // All room for nodes is taken.
+    let larger = [2048, 1024, 512, 256, 128].into_iter();
+    let taken: Vec<_> = larger
+        .flat_map(|bytes| std::iter::from_fn(move || arenas.slot(TierId::FAST, bytes).ok()))
+        .collect();
+
+    let candidates = placed.compaction_candidates(TierId::FAST);
+    let committed = budget.used();
+    assert!(candidates.bytes() > committed / 16, "{candidates:?}");
+    let mut walk = Relocation::down_to(TierId::FAST);
+    while !walk.has_ended() {
+        walk.step(&*placed, &candidates, 3);
+    }
+    check::reclaim_until(&*placed, "what was emptied", || {
+        arenas.trim();
+        budget.used() + candidates.bytes() <= committed
+    });
+    same(&map.0, &model);
+    drop(taken);
+    check::nothing_leaked(&map);
     check::comes_back(&map);
 }
