@@ -41,6 +41,33 @@ fn maps_and_scans_go_to_other_threads() {
     crosses_threads::<Range<str, u64, Native, NODE_1K>>();
 }
 
+/// Threads that load neighbouring parts of sorted input get ahead of each other: what comes late
+/// belongs between records. It fills leaves as input in order does.
+#[test]
+fn sorted_input_fills_leaves_wherever_it_belongs() {
+    const PART: usize = 2_500;
+    let mut draw = Draw::new(seed(), 2);
+    let random = (0..40 * PART).map(|_| [draw.word(), draw.word()].map(u64::to_be_bytes).concat());
+    let named = (0..40 * PART).map(|it| format!("user:{it:012}").into_bytes());
+    for (mut keys, most) in [(random.collect::<Vec<_>>(), 31.0), (named.collect(), 19.0)] {
+        keys.sort_unstable();
+        let parts: Vec<_> = keys.chunks(PART).collect();
+        let in_order: Vec<_> = (0..parts.len()).collect();
+        let swapped = in_order.iter().map(|at| at ^ 1).collect();
+        let backwards = in_order.iter().rev().copied().collect();
+        for order in [in_order, swapped, backwards] {
+            let map = BTree::<[u8], u64>::new();
+            for &part in &order {
+                let records = parts[part].iter().map(|key| (&key[..], 1));
+                assert_eq!(map.bulk_load(records), Ok(PART));
+            }
+            assert!(map.keys().eq(keys.iter().cloned()));
+            let bytes = map.stats().bytes_in_nodes as f64 / keys.len() as f64;
+            assert!(bytes < most, "{bytes} bytes a record, {order:?}");
+        }
+    }
+}
+
 fn tiny() -> BTree<[u8], u64, Native, NODE_128> {
     let arenas = arenas::two(4 * arenas::CHUNK, arenas::AMPLE);
     BTree::in_memory(Native(arenas), placing::shuffle(1).placement).unwrap()

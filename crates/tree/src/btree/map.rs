@@ -16,7 +16,7 @@ use super::scan::Span;
 use super::tree::Tree;
 use crate::error::Refused;
 use crate::key::{from_word, to_word};
-use crate::map::{ByteTree, Core, Make, Map, Shared};
+use crate::map::{ByteTree, Core, Make, Map, Shared, sorted};
 use crate::range::Way;
 use crate::stats::Stats;
 use crate::store::Store;
@@ -231,13 +231,12 @@ impl<K: Key + ?Sized, V: Value, M: Memory, const WORDS: usize> Core<K, V>
         sorted: impl Iterator<Item = (Q, V)>,
     ) -> Result<usize, Error> {
         match map.tree.chosen() {
-            Chosen::Words(tree) if V::Representation::DISPOSE.is_none() => {
-                tree.load(sorted.map(|(key, value)| {
-                    let word = V::Representation::word(V::to_stored(value.lend()));
-                    (to_word(key.borrow()), word.expect("no string"))
-                }))
-            }
-            _ => map.insert_sorted(sorted),
+            _ if V::Representation::DISPOSE.is_some() => map.insert_sorted(sorted),
+            Chosen::Strings(tree) => sorted::load(map, tree, sorted),
+            Chosen::Words(tree) => tree.load(sorted.map(|(key, value)| {
+                let word = V::Representation::word(V::to_stored(value.lend()));
+                (to_word(key.borrow()), word.expect("no string"))
+            })),
         }
     }
 

@@ -191,7 +191,7 @@ impl<T: Stores<V::Representation>, K: Key + ?Sized, V: Value> Core<K, V> for T {
         sorted: impl Iterator<Item = (Q, V)>,
     ) -> Result<usize, Error> {
         match T::GROWS && V::Representation::DISPOSE.is_none() {
-            true => sorted::load(map, sorted),
+            true => sorted::load(map, &*map.tree, sorted),
             false => map.insert_sorted(sorted),
         }
     }

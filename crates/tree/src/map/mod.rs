@@ -29,7 +29,7 @@ mod resize;
 #[cfg(feature = "serde")]
 mod serde;
 mod shared;
-mod sorted;
+pub(crate) mod sorted;
 
 use std::borrow::Borrow;
 use std::marker::PhantomData;
@@ -436,11 +436,11 @@ impl<T: Core<K, V>, K: Key + ?Sized, V: Value> Map<T, K, V> {
         self.tree.scan(from, limit, typed)
     }
 
-    /// Inserts records in ascending order of keys, and returns their number. A B+tree of words
-    /// inserts them a leaf at a time, and fills leaves completely where it appends. An `Art` whose
-    /// values are words, and whose keys are not all of eight bytes, builds subtrees of the records
-    /// that come where none is. Other maps insert them one by one; sorted input keeps the path in
-    /// the CPU's caches.
+    /// Inserts records in ascending order of keys, and returns their number. A `BTree` whose values
+    /// are words inserts them a leaf at a time, and fills leaves completely where it appends; one
+    /// of byte strings, wherever many belong between two records. An `Art` whose values are words,
+    /// and whose keys are not all of eight bytes, builds subtrees of the records that come where
+    /// none is. Other maps insert them one by one; sorted input keeps the path in the CPU's caches.
     ///
     /// ```
     /// let map = timberline::BTree::<u64, u64>::new();

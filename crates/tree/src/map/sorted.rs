@@ -45,6 +45,22 @@ impl Batch {
         other.unwrap_or(self.len())
     }
 
+    /// The end of the records from this one on whose keys are less than a bound, if there is one.
+    pub fn end_below(&self, from: usize, bound: Option<&[u8]>) -> usize {
+        let (mut start, mut end) = (from, self.len());
+        let Some(key) = bound else {
+            return end;
+        };
+        while start < end {
+            let middle = start.midpoint(end);
+            match self.key(middle) < key {
+                true => start = middle + 1,
+                false => end = middle,
+            }
+        }
+        start
+    }
+
     fn is_full(&self) -> bool {
         self.len() == RECORDS || self.keys.len() >= BYTES
     }
@@ -95,12 +111,13 @@ impl<T: Core<K, V>, K: Key + ?Sized, V: Value> Map<T, K, V> {
     }
 }
 
-/// Loads ascending records, with values that are words, into a tree that [grows](ByteTree::grow).
-pub fn load<T: ByteTree + Core<K, V>, K: Key + ?Sized, V: Value, Q: Borrow<K::Borrowed>>(
+/// Loads ascending records, with values that are words, into a map's tree that
+/// [grows](ByteTree::grow).
+pub fn load<T: Core<K, V>, K: Key + ?Sized, V: Value, Q: Borrow<K::Borrowed>>(
     map: &Map<T, K, V>,
+    tree: &impl ByteTree,
     sorted: impl Iterator<Item = (Q, V)>,
 ) -> Result<usize, Error> {
-    let tree: &T = &map.tree;
     let (mut sorted, mut batch, mut loaded) = (sorted.fuse(), Batch::default(), 0);
     loop {
         let mut wrong = None;

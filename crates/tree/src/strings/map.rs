@@ -6,7 +6,7 @@ use super::tree::Tree;
 use crate::Stats;
 use crate::clear;
 use crate::error::Refused;
-use crate::map::{ByteTree, Stores};
+use crate::map::{Batch, ByteTree, Stores};
 use crate::range::Way;
 use crate::store::Store;
 use crate::value::{Change, Loan, Represent};
@@ -90,6 +90,12 @@ impl<M: Memory, const WORDS: usize, H: Represent> ByteTree for Tree<M, WORDS, H>
 
     fn clear(&self) {
         clear::clear_ordered(self, |key| _ = self.delete(key, None, |_| ()));
+    }
+
+    const GROWS: bool = true;
+
+    fn grow(&self, batch: &Batch, from: usize) -> usize {
+        self.append(batch, from)
     }
 
     fn stats(&self) -> Stats {

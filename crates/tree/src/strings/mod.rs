@@ -18,7 +18,7 @@
 //! | `tree.rs`, `find.rs` | the tree's parts, and finding a node by its name, with its parent |
 //! | `descent.rs`, `get.rs` | the way from the root to a leaf; looking up values |
 //! | `put.rs`, `remove.rs`, `pop.rs` | changes of a record |
-//! | `scan.rs` | many records in order |
+//! | `scan.rs`, `load.rs` | many records in order |
 //! | `split.rs`, `merge.rs` | structure modifications |
 //! | `beside.rs` | blocks of keys and values, which go along |
 //! | `boundary.rs`, `migrate.rs`, `leaves.rs` | moving nodes between tiers, and finding them |
@@ -32,6 +32,7 @@ mod descent;
 mod find;
 mod get;
 mod leaves;
+mod load;
 mod map;
 mod merge;
 mod migrate;

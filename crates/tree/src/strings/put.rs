@@ -6,6 +6,7 @@ use timberline_tier::{Memory, TierId, hint};
 
 use super::find::NodeName;
 use super::node::{LongKeys, Page, Sought};
+use super::split::Halves;
 use super::tree::Tree;
 use crate::abort::{Abort, attempt};
 use crate::error::Refused;
@@ -45,7 +46,9 @@ impl<M: Memory, const WORDS: usize, H: Represent> Tree<M, WORDS, H> {
                 let put = || self.put::<true, _, _>(key, change, &mut out, &mut prepared, &guard);
                 match attempt(put)? {
                     Put::Done(before) => return Ok(before),
-                    Put::Full => self.make_room(NodeName::leaf(key.bytes), &guard)?,
+                    Put::Full => {
+                        self.make_room(NodeName::leaf(key.bytes), Halves::Even, &guard)?;
+                    }
                 }
             }
         })

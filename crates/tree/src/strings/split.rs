@@ -9,12 +9,27 @@ use timberline_tier::{Memory, OutOfMemory, Slot, TierId};
 
 use super::beside::Beside;
 use super::find::{Location, NodeName, Parent};
-use super::node::{Cut, Fresh, LockedParent, LongKeys, Page, Shares, View};
+use super::node::{Cut, Fresh, LockedParent, LongKeys, Page, Shares, Sought, View};
 use super::tree::Tree;
 use crate::abort::{Abort, attempt};
 use crate::error::Refused;
+use crate::map::Batch;
 use crate::seeded::{self, Bug};
 use crate::value::Represent;
+
+/// How a full node is divided.
+#[derive(Clone, Copy)]
+pub(super) enum Halves<'b> {
+    /// A neighbour takes some of its entries, or a new node half of them. At the tree's end
+    /// ascending keys leave full nodes all the same.
+    Even,
+    /// For the ascending keys of a batch, from one on: what they are behind stays, full.
+    OfRun(&'b Batch, usize),
+    /// The same while the leaf is empty, so that it has its upper fence before its records.
+    Ahead(&'b Batch, usize),
+    /// The same where greater keys are in the leaf: these go.
+    Apart(&'b Batch, usize),
+}
 
 enum Outcome {
     Made,
@@ -38,13 +53,24 @@ impl<M: Memory, const WORDS: usize, H: Represent> Tree<M, WORDS, H> {
     /// # Errors
     /// There is no memory for a node. Where leaves could be merged, there is some for the next
     /// attempt, when it is reclaimed.
-    pub(super) fn make_room(&self, place: NodeName<'_>, guard: &Guard) -> Result<(), Refused> {
+    pub(super) fn make_room(
+        &self,
+        place: NodeName<'_>,
+        halves: Halves<'_>,
+        guard: &Guard,
+    ) -> Result<(), Refused> {
         loop {
-            match attempt(|| self.try_make_room(place, guard)) {
+            match attempt(|| self.try_make_room(place, halves, guard)) {
                 Ok(Outcome::Made) => return Ok(()),
                 Ok(Outcome::ParentFull(key)) => {
                     let (key, height) = (&key[..], place.height + 1);
-                    self.make_room(NodeName { key, height }, guard)?;
+                    let halves = match halves {
+                        Halves::Ahead(batch, from) | Halves::Apart(batch, from) => {
+                            Halves::OfRun(batch, from)
+                        }
+                        other => other,
+                    };
+                    self.make_room(NodeName { key, height }, halves, guard)?;
                 }
                 Err(full) => {
                     self.compact(place.key, guard);
@@ -54,19 +80,32 @@ impl<M: Memory, const WORDS: usize, H: Represent> Tree<M, WORDS, H> {
         }
     }
 
-    fn try_make_room(&self, at: NodeName<'_>, guard: &Guard) -> Result<Outcome, Abort> {
+    fn try_make_room(
+        &self,
+        at: NodeName<'_>,
+        halves: Halves<'_>,
+        guard: &Guard,
+    ) -> Result<Outcome, Abort> {
         let Some(place) = self.find(at, guard)? else {
             return Ok(Outcome::Made);
         };
-        if place.node.get(|page| page.has_room_for(at.key))? {
+        let is_made = place.node.get(|page| match halves {
+            Halves::Ahead(..) => page.count() > 0,
+            Halves::Apart(..) => false,
+            _ => page.has_room_for(at.key),
+        })?;
+        if is_made {
             return Ok(Outcome::Made);
         }
-        if let Parent::Node(above) = place.parent
+        if let Halves::Even = halves
+            && let Parent::Node(above) = place.parent
             && self.share(above, &place, guard)?
         {
             return Ok(Outcome::Made);
         }
-        let cut = Cut::of(&place.node, at.key, self.memory())?;
+        let Some(cut) = self.cut(at, &place.node, halves)? else {
+            return Ok(Outcome::Made);
+        };
         if let Parent::Node(above) = place.parent
             && !above.get(|page| page.has_room_for(&cut.key))?
         {
@@ -75,6 +114,55 @@ impl<M: Memory, const WORDS: usize, H: Represent> Tree<M, WORDS, H> {
         let taken = self.take_memory(at.height, &place, &cut)?;
         self.split(at, place, &cut, taken, guard)?;
         Ok(Outcome::Made)
+    }
+
+    /// Where to split a node; `None` for one that is not full, if that would gain nothing.
+    fn cut(
+        &self,
+        at: NodeName<'_>,
+        node: &View<'_, WORDS>,
+        halves: Halves<'_>,
+    ) -> Result<Option<Cut>, Restart> {
+        let memory = self.memory();
+        let of_run = |batch: &Batch, from| {
+            let end = batch.end_below(from, node.upper(memory)?.as_deref());
+            Cut::of_run(node, (from..end).map(|at| batch.key(at)), memory)
+        };
+        let (planned, is_run) = match halves {
+            Halves::Even => (None, node.get(Page::is_last)?),
+            Halves::OfRun(..) if at.height > 0 => (None, true),
+            Halves::OfRun(batch, from) => (of_run(batch, from)?, true),
+            Halves::Ahead(batch, from) => return of_run(batch, from),
+            Halves::Apart(batch, from) => return self.apart(node, batch, from),
+        };
+        match planned {
+            Some(cut) => Ok(Some(cut)),
+            None => Cut::of(node, at.key, is_run, memory).map(Some),
+        }
+    }
+
+    fn apart(
+        &self,
+        node: &View<'_, WORDS>,
+        batch: &Batch,
+        from: usize,
+    ) -> Result<Option<Cut>, Restart> {
+        let memory = self.memory();
+        let Some(leaf) = node.leaf() else {
+            return Ok(None);
+        };
+        let (key, count) = (Sought::new(batch.key(from)), node.get(Page::count)?);
+        let Err(index) = leaf.seek(key, memory)? else {
+            return Ok(None);
+        };
+        if index >= count {
+            return Ok(None);
+        }
+        let end = batch.end_below(from, Some(&node.key(index, memory)?));
+        match end > from {
+            true => Cut::behind_run(node, index, batch.key(end - 1), memory),
+            false => Ok(None),
+        }
     }
 
     /// Evens out a full node and a neighbour in the same tier, if one has room to share.

@@ -1,5 +1,6 @@
-//! Dividing entries between neighbours: splits, sharing, merges. What a neighbour gets is planned
-//! without a lock, and then done under the locks of both and of their parent, if neither changed.
+//! Dividing entries between neighbours: sharing, merges, and what they have in common with splits
+//! (`cut.rs`). What a neighbour gets is planned without a lock, and then done under the locks of
+//! both and of their parent, if neither changed.
 
 use std::ops::Range;
 
@@ -7,16 +8,8 @@ use timberline_sync::Restart;
 use timberline_tier::{Memory, TierId};
 
 use super::text::{common, separator};
-use super::{Fresh, LockedNode, Long, LongKeys, Page, SLOT, Text, Unlinked, View, slots};
+use super::{LONG_BYTES, LockedNode, Long, LongKeys, Page, SLOT, Text, Unlinked, View, slots};
 use crate::store::Store;
-
-/// A plan to split a node.
-pub struct Cut {
-    /// Entries that stay.
-    middle: usize,
-    /// The lower fence of the new node.
-    pub key: Vec<u8>,
-}
 
 /// A plan for two neighbours to share entries: how many go, and the fence between them then.
 pub struct Shares {
@@ -33,13 +26,16 @@ enum Border {
 }
 
 /// Both fences of a locked node, with their blocks.
-struct Ends {
+pub(super) struct Ends {
     lower: (Vec<u8>, u64),
     upper: Option<(Vec<u8>, u64)>,
 }
 
 impl Ends {
-    fn of<const WORDS: usize>(node: &LockedNode<'_, WORDS>, memory: &impl Memory) -> Self {
+    pub(super) fn of<const WORDS: usize>(
+        node: &LockedNode<'_, WORDS>,
+        memory: &impl Memory,
+    ) -> Self {
         let open = Long(memory).in_locked(node);
         let (mut lower, mut upper) = (Vec::new(), Vec::new());
         let read = node.lower(&mut lower, &open);
@@ -51,7 +47,7 @@ impl Ends {
         Ends { lower, upper }
     }
 
-    fn lower(&self) -> Text<'_> {
+    pub(super) fn lower(&self) -> Text<'_> {
         let (bytes, block) = &self.lower;
         Text {
             bytes,
@@ -59,7 +55,7 @@ impl Ends {
         }
     }
 
-    fn upper(&self) -> Option<Text<'_>> {
+    pub(super) fn upper(&self) -> Option<Text<'_>> {
         let (bytes, block) = self.upper.as_ref()?;
         Some(Text {
             bytes,
@@ -79,24 +75,38 @@ impl<const WORDS: usize> Page<WORDS> {
 
     /// Appends entries of another page. Keys that were in blocks and fit this page leave them;
     /// those that do not fit this page have a block among `keys`, the last one first.
-    fn append(
+    pub(super) fn append(
         &self,
         from: &LockedNode<'_, WORDS>,
         entries: Range<usize>,
         keys: &mut LongKeys<'_>,
         memory: &impl Memory,
     ) {
-        let (open, mut key) = (Long(memory).in_locked(from), Vec::new());
+        let open = Long(memory).in_locked(from);
+        let unchanged = "a locked node does not change";
+        let (fences, prefix) = (from.fences(), self.fences().prefix);
+        // The prefix may be shorter here, by these bytes, or longer, by so many.
+        let mut before = Vec::new();
+        let read = from.push_fence(fences.lower, fences.prefix, &mut before, &open);
+        read.expect(unchanged);
+        let (gained, lost) = (
+            before.get(prefix..).unwrap_or(&[]),
+            prefix.saturating_sub(fences.prefix),
+        );
+        let mut rest = Vec::with_capacity(Self::INLINE + LONG_BYTES);
         for index in entries {
-            let read = from.key(index, &mut key, &open);
-            read.expect("a locked node does not change");
-            let mut block = from.block_of(index);
-            if block == 0 && self.needs_block(&key) {
+            rest.clear();
+            rest.extend_from_slice(gained);
+            let mut block = from.push_rest(index, &mut rest);
+            let rest = match block {
+                0 => &rest[lost..],
+                _ => &open(block).expect(unchanged)[prefix..],
+            };
+            if block == 0 && rest.len() > Self::INLINE {
                 block = keys.next_block();
             }
-            let text = Text { bytes: &key, block };
-            let print = from.print(index);
-            if !self.insert(self.count(), print, text, from.payload(index)) {
+            let (print, payload) = (from.print(index), from.payload(index));
+            if !self.insert_rest(self.count(), print, Text { bytes: rest, block }, payload) {
                 keys.drop_block(block);
             }
         }
@@ -141,88 +151,9 @@ impl<const WORDS: usize> Page<WORDS> {
 }
 
 /// Bytes of two fences.
-fn fences<const WORDS: usize>(lower: &[u8], upper: Option<&[u8]>) -> usize {
+pub(super) fn fences<const WORDS: usize>(lower: &[u8], upper: Option<&[u8]>) -> usize {
     let bytes = |fence: &[u8]| Page::<WORDS>::heap_for_fence(fence.len());
     bytes(lower) + upper.map_or(0, bytes)
-}
-
-impl Cut {
-    /// Where to split a node, so that `key` may be inserted. A run of ascending keys at the tree's
-    /// end leaves full nodes.
-    pub fn of<const WORDS: usize>(
-        node: &View<'_, WORDS>,
-        key: &[u8],
-        memory: &impl Memory,
-    ) -> Result<Cut, Restart> {
-        let (count, is_last, half) =
-            node.get(|page| (page.count(), page.is_last(), page.half()))?;
-        if count < 2 {
-            // It is not full any more.
-            return Err(Restart);
-        }
-        let last = node.key(count - 1, memory)?;
-        if is_last && key > &last[..] {
-            let lower = node.lower(memory)?;
-            let cut = match node.height() {
-                0 => Cut {
-                    middle: count,
-                    key: separator(&last, key).to_vec(),
-                },
-                _ => Cut {
-                    middle: count - 1,
-                    key: last,
-                },
-            };
-            let prefix = common(&lower, &cut.key);
-            let heap = node.get(|page| page.heap_of(0..cut.middle, prefix))?;
-            let around = slots(cut.middle) + fences::<WORDS>(&lower, Some(&cut.key));
-            if heap.is_some_and(|heap| heap + around <= Page::<WORDS>::AREA) {
-                return Ok(cut);
-            }
-        }
-        let above = node.key(half, memory)?;
-        let key = match node.height() {
-            0 => separator(&node.key(half - 1, memory)?, &above).to_vec(),
-            _ => above,
-        };
-        Ok(Cut { middle: half, key })
-    }
-
-    /// The blocks that a split takes: two for the fences, one for the parent.
-    pub const BLOCKS: usize = 3;
-
-    /// The first entry that goes to the new node.
-    pub fn first(&self) -> usize {
-        self.middle
-    }
-
-    /// Copies the right half of `left` into a new node.
-    pub fn fill_right<'t, const WORDS: usize>(
-        &self,
-        half: &Fresh<'t, WORDS>,
-        left: &LockedNode<'t, WORDS>,
-        keys: &mut LongKeys<'_>,
-        memory: &impl Memory,
-    ) {
-        let (ends, count) = (Ends::of(left, memory), left.count());
-        let lower = keys.text::<WORDS>(&self.key, 0);
-        half.reset(left.height(), count - self.middle + 1, lower, ends.upper());
-        half.append(left, self.middle..count, keys, memory);
-    }
-
-    /// Removes the right half, which [`fill_right`](Self::fill_right) copied.
-    pub fn finish<const WORDS: usize>(
-        &self,
-        left: &LockedNode<'_, WORDS>,
-        keys: &mut LongKeys<'_>,
-        memory: &impl Memory,
-    ) {
-        let (ends, rest) = (Ends::of(left, memory), Page::default());
-        let upper = keys.text::<WORDS>(&self.key, 0);
-        rest.reset(left.height(), self.middle, ends.lower(), Some(upper));
-        rest.append(left, 0..self.middle, keys, memory);
-        left.copy_words(&rest);
-    }
 }
 
 impl Shares {

@@ -35,6 +35,7 @@
 #![allow(unsafe_code)]
 
 mod blocks;
+mod cut;
 mod fresh;
 mod halves;
 mod link;
@@ -51,8 +52,9 @@ use std::sync::atomic::{AtomicU16, AtomicU32, AtomicU64, Ordering::Relaxed};
 use timberline_sync::{Exclusive, Versioned};
 
 pub use blocks::Place;
+pub use cut::Cut;
 pub use fresh::{Fresh, LockedParent, Unlinked};
-pub use halves::{Cut, Shares};
+pub use halves::Shares;
 pub use link::{LeafView, Link, Root, View};
 use long::Long;
 pub use long::LongKeys;
@@ -131,14 +133,15 @@ struct Fences {
 /// Four numbers of 16 bits in a word.
 #[inline(always)]
 fn quarters(word: u64) -> [usize; 4] {
-    [0, 16, 32, 48].map(|shift| (word >> shift) as usize & 0xffff)
+    let quarter = |shift: u32| (word >> shift) as usize & 0xffff;
+    [quarter(0), quarter(16), quarter(32), quarter(48)]
 }
 
 #[inline(always)]
 fn of_quarters(quarters: [usize; 4]) -> u64 {
     debug_assert!(quarters.iter().all(|&it| it <= 0xffff));
-    let [a, b, c, d] = quarters.map(|it| it as u64);
-    a | b << 16 | c << 32 | d << 48
+    let [a, b, c, d] = quarters;
+    (a | b << 16 | c << 32 | d << 48) as u64
 }
 
 /// Bytes of all slots for so many entries.
@@ -153,7 +156,7 @@ impl<const WORDS: usize> Page<WORDS> {
     /// Bytes of them.
     const AREA: usize = 8 * Self::LEN;
     /// The most slots.
-    const MOST: usize = Self::AREA / SLOT / GRAIN * GRAIN;
+    pub const MOST: usize = Self::AREA / SLOT / GRAIN * GRAIN;
     /// The size of a node in bytes.
     pub const BYTES: usize = {
         let bytes = HEADER + Self::AREA;

@@ -36,28 +36,7 @@ impl<const WORDS: usize> Page<WORDS> {
 
     /// Writes bytes anywhere.
     pub(super) fn write(&self, at: usize, bytes: &[u8]) {
-        let (mut index, mut filled) = (at / 8, at as u32 % 8 * 8);
-        let mut pending = self.word(index) & ((1 << filled) - 1);
-        let mut push = |word: u64, bits: u32| {
-            pending |= word << filled;
-            filled += bits;
-            if filled >= 64 {
-                self.set_word(index, pending);
-                index += 1;
-                filled -= 64;
-                pending = word.checked_shr(bits - filled).unwrap_or(0);
-            }
-        };
-        let (words, rest) = bytes.as_chunks::<8>();
-        for word in words {
-            push(u64::from_le_bytes(*word), 64);
-        }
-        let low_first = |word: u64, &byte: &u8| word << 8 | u64::from(byte);
-        push(rest.iter().rev().fold(0, low_first), 8 * rest.len() as u32);
-        if filled > 0 {
-            let after = self.word(index) >> filled << filled;
-            self.set_word(index, pending | after);
-        }
+        Pen::at(self, at).write(bytes);
     }
 
     /// Makes this an empty page between two fences, with so many slots.
@@ -93,34 +72,40 @@ impl<const WORDS: usize> Page<WORDS> {
 
     /// Writes an entry or a fence of so many bytes: those that are not its head.
     fn write_text(&self, at: usize, len: usize, bytes: &[u8]) {
-        self.write(at, &[len as u8]);
-        self.write(at + 1, bytes);
+        let mut pen = Pen::at(self, at);
+        pen.push(len as u64, 8);
+        pen.write(bytes);
     }
 
     /// The same of one that is in a block.
     fn write_block(&self, at: usize, block: u64) {
         assert_ne!(block, 0, "a long key has a block");
-        self.write(at, &[LONG]);
-        self.write(at + 1, &block.to_le_bytes());
+        self.write_text(at, LONG.into(), &block.to_le_bytes());
     }
 
     /// Inserts an entry before `index`. There is room for it ([`has_room`](Self::has_room)).
     /// Returns whether the entry has the block of its key, if there is one.
     pub(super) fn insert(&self, index: usize, print: u8, key: Text<'_>, payload: u64) -> bool {
-        let prefix = self.fences().prefix;
-        let rest = &key.bytes[prefix..];
-        let bytes = Self::heap_for_key(rest.len(), key.block != 0);
-        let is_long = Self::is_long(rest.len(), key.block != 0);
+        let Text { bytes, block } = key;
+        let bytes = &bytes[self.fences().prefix..];
+        self.insert_rest(index, print, Text { bytes, block }, payload)
+    }
+
+    /// The same, with the bytes of the key behind the prefix.
+    pub(super) fn insert_rest(&self, index: usize, print: u8, key: Text<'_>, payload: u64) -> bool {
+        let Text { bytes: rest, block } = key;
+        let is_long = Self::is_long(rest.len(), block != 0);
+        let bytes = Self::heap_for_key(rest.len(), block != 0);
         let mut shape = self.room(bytes);
         shape.heap -= bytes;
         match is_long {
-            true => self.write_block(shape.heap, key.block),
+            true => self.write_block(shape.heap, block),
             false => self.write_text(shape.heap, rest.len(), rest.get(HEAD..).unwrap_or(&[])),
         }
         let Shape { count, cap, .. } = shape;
         self.insert_bits::<8>(0, index, count, print.into());
         self.insert_bits::<16>(cap / 8, index, count, shape.heap as u64);
-        self.insert_bits::<32>(cap / 8 * 3, index, count, head(key.bytes, prefix).into());
+        self.insert_bits::<32>(cap / 8 * 3, index, count, head(rest, 0).into());
         let payloads = cap / 8 * 7;
         for at in (index..count).rev() {
             self.set_word(payloads + at + 1, self.word(payloads + at));
@@ -291,6 +276,62 @@ impl<const WORDS: usize> Page<WORDS> {
         self.copy_words(other);
         self.heat.store(other.heat.load(Relaxed), Relaxed);
         self.height.store(other.height.load(Relaxed), Relaxed);
+    }
+}
+
+/// Writes bytes one behind the other, and each word of the page once.
+struct Pen<'p, const WORDS: usize> {
+    page: &'p Page<WORDS>,
+    index: usize,
+    /// The lowest bits of the word at the index, this many.
+    pending: u64,
+    filled: u32,
+}
+
+impl<'p, const WORDS: usize> Pen<'p, WORDS> {
+    #[inline(always)]
+    fn at(page: &'p Page<WORDS>, at: usize) -> Self {
+        let (index, filled) = (at / 8, at as u32 % 8 * 8);
+        Pen {
+            page,
+            index,
+            pending: page.word(index) & ((1 << filled) - 1),
+            filled,
+        }
+    }
+
+    /// Writes a number of so many bits, 64 at most.
+    #[inline(always)]
+    fn push(&mut self, word: u64, bits: u32) {
+        self.pending |= word << self.filled;
+        self.filled += bits;
+        if self.filled >= 64 {
+            self.page.set_word(self.index, self.pending);
+            self.index += 1;
+            self.filled -= 64;
+            self.pending = word.checked_shr(bits - self.filled).unwrap_or(0);
+        }
+    }
+
+    /// Writes the last bytes. Those behind them stay.
+    #[inline(always)]
+    fn write(mut self, bytes: &[u8]) {
+        let (words, rest) = bytes.as_chunks::<8>();
+        for word in words {
+            self.push(u64::from_le_bytes(*word), 64);
+        }
+        let low_first = |word: u64, &byte: &u8| word << 8 | u64::from(byte);
+        self.push(rest.iter().rev().fold(0, low_first), 8 * rest.len() as u32);
+        let Pen {
+            page,
+            index,
+            pending,
+            filled,
+        } = self;
+        if filled > 0 {
+            let after = page.word(index) >> filled << filled;
+            page.set_word(index, pending | after);
+        }
     }
 }
 
