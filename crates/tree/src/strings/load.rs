@@ -25,10 +25,11 @@ impl<M: Memory, const WORDS: usize, H: Represent> Tree<M, WORDS, H> {
                     self.store.count(count as i64);
                     return count;
                 }
-                Appended::None(halves) => {
+                Appended::ToDivide => {
                     plans = false;
-                    let leaf = NodeName::leaf(batch.key(from));
-                    if self.make_room(leaf, halves, &guard).is_err() {
+                    let (leaf, halves) = (batch.key(from), Halves::OfRun(batch, from));
+                    let made = self.make_room(NodeName::leaf(leaf), halves, &guard);
+                    if made.is_err() {
                         return 0;
                     }
                 }
@@ -36,20 +37,19 @@ impl<M: Memory, const WORDS: usize, H: Represent> Tree<M, WORDS, H> {
         }
     }
 
-    fn append_to_leaf<'b>(
+    fn append_to_leaf(
         &self,
-        batch: &'b Batch,
+        batch: &Batch,
         from: usize,
         plans: bool,
         guard: &Guard,
-    ) -> Result<Appended<'b>, Restart> {
+    ) -> Result<Appended, Restart> {
         let (key, memory) = (batch.key(from), self.memory());
         let leaf = self.leaf(key, guard);
         hint::prefetch_lines(leaf.address(), Self::BYTES / hint::LINE);
         self.charge_leaf(&leaf);
         let count = leaf.get(Page::count)?;
-        let place = leaf.seek(Sought::new(key), memory)?;
-        let Err(index) = place else {
+        let Err(index) = leaf.seek(Sought::new(key), memory)? else {
             return Ok(Appended::Records(0));
         };
         if leaf.get(|page| page.needs_block(key))? {
@@ -60,16 +60,16 @@ impl<M: Memory, const WORDS: usize, H: Represent> Tree<M, WORDS, H> {
             let is_run =
                 plans && few < batch.len() && batch.key(few) < &leaf.key(index, memory)?[..];
             return Ok(match is_run {
-                true => Appended::None(Halves::Apart(batch, from)),
+                true => Appended::ToDivide,
                 false => Appended::Records(0),
             });
         }
         if !leaf.get(|page| page.has_room_for(key))? {
-            return Ok(Appended::None(Halves::OfRun(batch, from)));
+            return Ok(Appended::ToDivide);
         }
         let end = batch.end_below(from, leaf.upper(memory)?.as_deref());
         if plans && count == 0 && end - from > Page::<WORDS>::MOST {
-            return Ok(Appended::None(Halves::Ahead(batch, from)));
+            return Ok(Appended::ToDivide);
         }
         let leaf = leaf.upgrade()?;
         let keys = (from..end).map(|at| (at, batch.key(at)));
@@ -87,8 +87,8 @@ impl<M: Memory, const WORDS: usize, H: Represent> Tree<M, WORDS, H> {
 /// Fewer keys that belong between two of a leaf are inserted one by one.
 const FEW: usize = 16;
 
-enum Appended<'b> {
+enum Appended {
     Records(usize),
     /// The leaf is to be split first.
-    None(Halves<'b>),
+    ToDivide,
 }

@@ -23,12 +23,9 @@ pub(super) enum Halves<'b> {
     /// A neighbour takes some of its entries, or a new node half of them. At the tree's end
     /// ascending keys leave full nodes all the same.
     Even,
-    /// For the ascending keys of a batch, from one on: what they are behind stays, full.
+    /// For the ascending keys of a batch, from one on: what they are behind stays, full. A leaf is
+    /// divided even if there is room, where that leaves it to the run.
     OfRun(&'b Batch, usize),
-    /// The same while the leaf is empty, so that it has its upper fence before its records.
-    Ahead(&'b Batch, usize),
-    /// The same where greater keys are in the leaf: these go.
-    Apart(&'b Batch, usize),
 }
 
 enum Outcome {
@@ -64,12 +61,6 @@ impl<M: Memory, const WORDS: usize, H: Represent> Tree<M, WORDS, H> {
                 Ok(Outcome::Made) => return Ok(()),
                 Ok(Outcome::ParentFull(key)) => {
                     let (key, height) = (&key[..], place.height + 1);
-                    let halves = match halves {
-                        Halves::Ahead(batch, from) | Halves::Apart(batch, from) => {
-                            Halves::OfRun(batch, from)
-                        }
-                        other => other,
-                    };
                     self.make_room(NodeName { key, height }, halves, guard)?;
                 }
                 Err(full) => {
@@ -89,12 +80,11 @@ impl<M: Memory, const WORDS: usize, H: Represent> Tree<M, WORDS, H> {
         let Some(place) = self.find(at, guard)? else {
             return Ok(Outcome::Made);
         };
-        let is_made = place.node.get(|page| match halves {
-            Halves::Ahead(..) => page.count() > 0,
-            Halves::Apart(..) => false,
-            _ => page.has_room_for(at.key),
-        })?;
-        if is_made {
+        let planned = match halves {
+            Halves::Even => None,
+            Halves::OfRun(batch, from) => self.cut_for_run(&place.node, batch, from)?,
+        };
+        if planned.is_none() && place.node.get(|page| page.has_room_for(at.key))? {
             return Ok(Outcome::Made);
         }
         if let Halves::Even = halves
@@ -103,8 +93,13 @@ impl<M: Memory, const WORDS: usize, H: Represent> Tree<M, WORDS, H> {
         {
             return Ok(Outcome::Made);
         }
-        let Some(cut) = self.cut(at, &place.node, halves)? else {
-            return Ok(Outcome::Made);
+        let cut = match planned {
+            Some(cut) => cut,
+            None => {
+                let is_run =
+                    matches!(halves, Halves::OfRun(..)) || place.node.get(Page::is_last)?;
+                Cut::of(&place.node, at.key, is_run, self.memory())?
+            }
         };
         if let Parent::Node(above) = place.parent
             && !above.get(|page| page.has_room_for(&cut.key))?
@@ -116,32 +111,8 @@ impl<M: Memory, const WORDS: usize, H: Represent> Tree<M, WORDS, H> {
         Ok(Outcome::Made)
     }
 
-    /// Where to split a node; `None` for one that is not full, if that would gain nothing.
-    fn cut(
-        &self,
-        at: NodeName<'_>,
-        node: &View<'_, WORDS>,
-        halves: Halves<'_>,
-    ) -> Result<Option<Cut>, Restart> {
-        let memory = self.memory();
-        let of_run = |batch: &Batch, from| {
-            let end = batch.end_below(from, node.upper(memory)?.as_deref());
-            Cut::of_run(node, (from..end).map(|at| batch.key(at)), memory)
-        };
-        let (planned, is_run) = match halves {
-            Halves::Even => (None, node.get(Page::is_last)?),
-            Halves::OfRun(..) if at.height > 0 => (None, true),
-            Halves::OfRun(batch, from) => (of_run(batch, from)?, true),
-            Halves::Ahead(batch, from) => return of_run(batch, from),
-            Halves::Apart(batch, from) => return self.apart(node, batch, from),
-        };
-        match planned {
-            Some(cut) => Ok(Some(cut)),
-            None => Cut::of(node, at.key, is_run, memory).map(Some),
-        }
-    }
-
-    fn apart(
+    /// Where to split a leaf for a run; `None` if there is no such place, or if it is no leaf.
+    fn cut_for_run(
         &self,
         node: &View<'_, WORDS>,
         batch: &Batch,
@@ -151,18 +122,15 @@ impl<M: Memory, const WORDS: usize, H: Represent> Tree<M, WORDS, H> {
         let Some(leaf) = node.leaf() else {
             return Ok(None);
         };
-        let (key, count) = (Sought::new(batch.key(from)), node.get(Page::count)?);
-        let Err(index) = leaf.seek(key, memory)? else {
+        let Err(index) = leaf.seek(Sought::new(batch.key(from)), memory)? else {
             return Ok(None);
         };
-        if index >= count {
-            return Ok(None);
+        if index < leaf.get(Page::count)? {
+            let end = batch.end_below(from, Some(&leaf.key(index, memory)?));
+            return Cut::behind_run(&leaf, index, batch.key(end - 1), memory);
         }
-        let end = batch.end_below(from, Some(&node.key(index, memory)?));
-        match end > from {
-            true => Cut::behind_run(node, index, batch.key(end - 1), memory),
-            false => Ok(None),
-        }
+        let end = batch.end_below(from, leaf.upper(memory)?.as_deref());
+        Cut::of_run(&leaf, (from..end).map(|at| batch.key(at)), memory)
     }
 
     /// Evens out a full node and a neighbour in the same tier, if one has room to share.
