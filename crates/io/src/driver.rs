@@ -9,6 +9,7 @@ use std::thread::JoinHandle;
 use crate::Simulation;
 use crate::pool::Pool;
 use crate::queue::Queue;
+use crate::simulated::Simulated;
 
 /// Carries a disk's requests out. There is one for each disk; when it is dropped, requests that
 /// were not begun fail, and it waits for the others.
@@ -25,7 +26,7 @@ enum Engine {
     Ring(Box<crate::uring::Ring>),
     /// Its threads need no driving.
     Pool(Pool),
-    Simulation(Simulation),
+    Simulated(Simulated),
 }
 
 impl Driver {
@@ -53,7 +54,7 @@ impl Driver {
 
     pub(crate) fn simulated(queue: &Arc<Queue>, simulation: Simulation) -> Driver {
         Driver {
-            engine: Engine::Simulation(simulation),
+            engine: Engine::Simulated(Simulated::new(simulation)),
             queue: Arc::clone(queue),
         }
     }
@@ -65,8 +66,8 @@ impl Driver {
             #[cfg(target_os = "linux")]
             Engine::Ring(ring) => ring.turn(wait),
             Engine::Pool(pool) => pool.turn(wait),
-            Engine::Simulation(simulation) => {
-                if !simulation.turn(&self.queue) && wait {
+            Engine::Simulated(simulated) => {
+                if !simulated.turn(&self.queue) && wait {
                     self.queue.sleep_in_bed(true);
                 }
             }
@@ -112,8 +113,8 @@ impl Driver {
 impl Drop for Driver {
     fn drop(&mut self) {
         self.queue.close();
-        if let Engine::Simulation(simulation) = &self.engine {
-            simulation.give_up(&self.queue);
+        if let Engine::Simulated(simulated) = &mut self.engine {
+            simulated.give_up(&self.queue);
         }
     }
 }

@@ -40,6 +40,7 @@ mod file;
 mod pending;
 mod pool;
 mod queue;
+mod simulated;
 mod simulation;
 #[cfg(target_os = "linux")]
 mod uring;

@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, MutexGuard};
 
 use crate::Mode;
-use crate::queue::{Action, Queue, Request, Ticket};
+use crate::queue::Action;
 
 /// Bytes that a disk writes whole or not at all.
 pub const SECTOR: usize = 512;
@@ -67,8 +67,6 @@ struct State {
     names: BTreeMap<PathBuf, FileId>,
     synced_names: BTreeMap<PathBuf, FileId>,
     folders: BTreeSet<PathBuf>,
-    /// When each request under way completes.
-    under_way: BTreeMap<(u64, Ticket), Request>,
     next_file: u64,
 }
 
@@ -103,7 +101,6 @@ impl Simulation {
             names: BTreeMap::new(),
             synced_names: BTreeMap::new(),
             folders: BTreeSet::new(),
-            under_way: BTreeMap::new(),
             next_file: 0,
         })))
     }
@@ -190,31 +187,17 @@ impl Simulation {
         Ok(id)
     }
 
-    /// Begins the requests that wait and ends the one that completes first. Says whether there was
-    /// any.
-    pub(crate) fn turn(&self, queue: &Queue) -> bool {
-        while let Some((ticket, request)) = queue.take() {
-            let mut state = self.lock();
-            let most = state.faults.mean_latency_ns.saturating_mul(2);
-            let due_ns = state.now_ns.saturating_add(state.draws.u64(0..=most));
-            state.under_way.insert((due_ns, ticket), request);
-        }
+    /// When a request ends that begins now.
+    pub(crate) fn draw_due_ns(&self) -> u64 {
         let mut state = self.lock();
-        let Some(((due_ns, ticket), request)) = state.under_way.pop_first() else {
-            return false;
-        };
-        state.now_ns = state.now_ns.max(due_ns);
-        drop(state);
-        request.carry_out(ticket, queue);
-        true
+        let most = state.faults.mean_latency_ns.saturating_mul(2);
+        state.now_ns.saturating_add(state.draws.u64(0..=most))
     }
 
-    /// Fails the requests under way: nobody is to carry them out any more.
-    pub(crate) fn give_up(&self, queue: &Queue) {
-        let under_way = std::mem::take(&mut self.lock().under_way);
-        for ((_, ticket), request) in under_way {
-            request.fail(ticket, queue);
-        }
+    /// It is as late as that, at least.
+    pub(crate) fn pass(&self, now_ns: u64) {
+        let mut state = self.lock();
+        state.now_ns = state.now_ns.max(now_ns);
     }
 
     pub(crate) fn perform(
