@@ -5,11 +5,11 @@ use std::path::PathBuf;
 
 use timberline_io::SECTOR;
 
-use crate::cleaning::Records;
 use crate::location::{Location, SegmentId};
 use crate::pieces::{Descriptor, piece_of};
 use crate::read::read;
 use crate::record::{Kind, Record};
+use crate::records::Records;
 use crate::segment::START;
 use crate::store::PENDING;
 use crate::{Error, Store};

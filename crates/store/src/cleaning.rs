@@ -5,14 +5,12 @@ use std::sync::Arc;
 
 use smallvec::SmallVec;
 
-use timberline_io::SECTOR;
-
 use crate::Error;
-use crate::location::{GRAIN, Location, SegmentId};
+use crate::location::{Location, SegmentId};
 use crate::log::{Appended, NewRecord, RESERVE};
 use crate::pieces::{Value, piece_of};
-use crate::read::read;
-use crate::record::{HEADER, Kind, Record};
+use crate::record::{Kind, Record};
+use crate::records::Records;
 use crate::segment::{START, Segment};
 use crate::store::Inner;
 
@@ -25,8 +23,6 @@ const ENOUGH_LIVE: f64 = 0.75;
 const TOO_LIVE: f64 = 0.95;
 /// In a cache, a segment of which no more is live is cleaned; otherwise the oldest is evicted.
 const FEW_LIVE: f64 = 0.5;
-/// Bytes that are read at once.
-const CHUNK: u64 = 256 << 10;
 
 /// Why a segment is cleaned.
 #[derive(Clone, Copy, PartialEq, Eq)]
@@ -361,137 +357,4 @@ fn oldest(segments: &[Arc<Segment>], without: SegmentId) -> u64 {
     let others = segments.iter().filter(|it| it.id() != without);
     let began = others.map(|it| it.began());
     began.min().unwrap_or(u64::MAX)
-}
-
-/// Reads a segment's records in order. Damaged ones are passed over.
-pub(crate) struct Records<'a> {
-    segment: &'a Segment,
-    /// The record, and where the next one is looked for.
-    offset: u64,
-    next: u64,
-    /// The segment's bytes from `start` on.
-    bytes: Vec<u8>,
-    start: u64,
-    /// Where damaged bytes begin that were not told yet.
-    damaged: Option<u64>,
-    in_damage: bool,
-    /// Bytes that were passed over so far.
-    damaged_bytes: u64,
-}
-
-impl<'a> Records<'a> {
-    /// Those from a byte on where a record begins.
-    pub fn new(segment: &'a Segment, from: u64) -> Records<'a> {
-        Records {
-            segment,
-            offset: from,
-            next: from,
-            bytes: Vec::new(),
-            start: from / SECTOR as u64 * SECTOR as u64,
-            damaged: None,
-            in_damage: false,
-            damaged_bytes: 0,
-        }
-    }
-
-    /// Bytes that were passed over because they are no records.
-    pub fn damaged_bytes(&self) -> u64 {
-        self.damaged_bytes
-    }
-
-    /// Where damaged bytes in front of the last record begin, or at the end; once.
-    pub fn take_damage(&mut self) -> Option<u64> {
-        self.damaged.take()
-    }
-
-    /// Whether nothing was ever written from there on, as far as a header shows it.
-    pub async fn is_blank(&mut self, offset: u64) -> Result<bool, Error> {
-        let end = self.segment.written();
-        let sector = SECTOR as u64;
-        let start = offset / sector * sector;
-        let range = start..(start + 2 * sector).min(end.next_multiple_of(sector));
-        let bytes = read(self.segment, range).await?;
-        let mut rest = bytes[(offset - start) as usize..].iter().take(HEADER);
-        Ok(rest.all(|&byte| byte == 0))
-    }
-
-    /// Goes on to the next record that is as it was written.
-    pub async fn next(&mut self) -> Result<Option<Location>, Error> {
-        let end = self.segment.written();
-        self.offset = self.next;
-        while self.offset < end {
-            self.fill(HEADER, end).await?;
-            if let Some(len) = Record::len_at(self.rest())
-                && self.offset + len as u64 <= end
-            {
-                self.fill(len, end).await?;
-                if let Some(record) = Record::decode(self.rest()) {
-                    let location = Location::of(self.segment.id(), self.offset, &record);
-                    self.next = self.offset + len as u64;
-                    self.in_damage = false;
-                    return Ok(Some(location));
-                }
-            }
-            if !std::mem::replace(&mut self.in_damage, true) {
-                self.damaged.get_or_insert(self.offset);
-            }
-            let passed_over = self.zeros().max(GRAIN);
-            self.offset += passed_over;
-            self.damaged_bytes += passed_over;
-        }
-        self.next = self.offset;
-        Ok(None)
-    }
-
-    /// The record that [`next`](Self::next) went to.
-    pub fn record(&self) -> Record<'_> {
-        Record::decode_checked(self.rest()).expect("`next` found a record here")
-    }
-
-    /// The next records that are in memory, this one too: where some of them begin, and their keys.
-    /// They may be damaged.
-    fn coming(&self) -> impl Iterator<Item = (u64, &[u8])> {
-        let (mut rest, mut offset) = (self.rest(), self.offset);
-        let records = std::iter::from_fn(move || {
-            let (record, behind) = rest.split_at_checked(Record::len_at(rest)?)?;
-            let coming = (offset, Record::decode_checked(record)?.key);
-            (rest, offset) = (behind, offset + record.len() as u64);
-            Some(coming)
-        });
-        records.take(16)
-    }
-
-    /// Bytes from the offset on in which no record can begin, as far as they are in memory: what
-    /// was never written is zero. A record's first word may be, its second is not.
-    fn zeros(&self) -> u64 {
-        let rest = self.rest();
-        let zeros = rest
-            .iter()
-            .position(|&byte| byte != 0)
-            .unwrap_or(rest.len()) as u64;
-        (zeros / GRAIN * GRAIN).saturating_sub(GRAIN)
-    }
-
-    /// What is in memory from the offset on.
-    fn rest(&self) -> &[u8] {
-        &self.bytes[(self.offset - self.start) as usize..]
-    }
-
-    /// Reads until this many bytes from the offset on are in memory, or the segment ends.
-    async fn fill(&mut self, bytes: usize, end: u64) -> Result<(), Error> {
-        let have = self.start + self.bytes.len() as u64;
-        let want = (self.offset + bytes as u64).min(end);
-        if want <= have {
-            return Ok(());
-        }
-        let sector = SECTOR as u64;
-        let passed = (self.offset / sector * sector).min(have) - self.start;
-        self.bytes.drain(..passed as usize);
-        self.start += passed;
-        let to = end.min(want.max(have + CHUNK)).next_multiple_of(sector);
-        let buffer = read(self.segment, have..to).await?;
-        self.bytes
-            .extend_from_slice(&buffer[..(to - have) as usize]);
-        Ok(())
-    }
 }

@@ -1,8 +1,11 @@
 //! From memory to the files: flushes, commits, and segments made in advance.
 
 use std::io;
+use std::mem::take;
 use std::pin::pin;
 use std::sync::Arc;
+
+use timberline_io::{BLOCK, Buffer};
 
 use crate::head::{Flush, Head, Heat};
 use crate::log::{RESERVE, SPARES, State};
@@ -96,10 +99,11 @@ impl Drop for Ending<'_> {
 
 impl Inner {
     async fn flush_all(&self) -> Result<(), Error> {
+        let mut buffer = Buffer::default();
         loop {
             let done = match self.log.wait(next_work).await {
-                Work::Seal => self.seal().await,
-                Work::Flush { commit, all } => self.flush(commit, all).await,
+                Work::Seal => self.seal(&mut buffer).await,
+                Work::Flush { commit, all } => self.flush(commit, all, &mut buffer).await,
                 Work::Segment => {
                     self.make_segment().await;
                     Ok(())
@@ -120,8 +124,9 @@ impl Inner {
     }
 
     /// Flushes a full head, in two steps, so that the record that seals it says the truth.
-    async fn seal(&self) -> Result<(), Error> {
-        self.write_out(|state| state.full.first_mut()).await?;
+    async fn seal(&self, buffer: &mut Buffer) -> Result<(), Error> {
+        self.write_out(buffer, |state| state.full.first_mut())
+            .await?;
         let segment = {
             let mut state = self.log.lock();
             let head = state.full.first_mut().expect("only this removes heads");
@@ -139,7 +144,8 @@ impl Inner {
             state.full[0].reserve(seal.bytes())?;
             state.full[0].append(&seal);
         }
-        self.write_out(|state| state.full.first_mut()).await?;
+        self.write_out(buffer, |state| state.full.first_mut())
+            .await?;
         segment.sync().await?;
         let mut state = self.log.lock();
         state.full.remove(0);
@@ -147,17 +153,21 @@ impl Inner {
         Ok(())
     }
 
-    async fn flush(&self, commit: bool, all: bool) -> Result<(), Error> {
+    async fn flush(&self, commit: bool, all: bool, buffer: &mut Buffer) -> Result<(), Error> {
         let (sequence, wanted) = {
             let mut state = self.log.lock();
             state.commit_wanted = false;
             (state.hot.sequence(), state.sync_wanted)
         };
         // Heads that became full meanwhile go first: what is on the disk ends at one record.
-        self.write_out(|state| state.full.is_empty().then_some(&mut state.hot))
-            .await?;
-        self.write_out(|state| state.full.is_empty().then_some(&mut state.cold))
-            .await?;
+        self.write_out(buffer, |state| {
+            state.full.is_empty().then_some(&mut state.hot)
+        })
+        .await?;
+        self.write_out(buffer, |state| {
+            state.full.is_empty().then_some(&mut state.cold)
+        })
+        .await?;
         if !commit && !all {
             return Ok(());
         }
@@ -184,36 +194,43 @@ impl Inner {
         Ok(())
     }
 
-    /// Writes what a head has in memory now to its file, a part at a time.
-    async fn write_out(&self, head: impl Fn(&mut State) -> Option<&mut Head>) -> Result<(), Error> {
+    /// Writes what a head has in memory now to its file, a part at a time, from this buffer.
+    async fn write_out(
+        &self,
+        buffer: &mut Buffer,
+        head: impl Fn(&mut State) -> Option<&mut Head>,
+    ) -> Result<(), Error> {
         let Some(end) = head(&mut self.log.lock()).map(|it| it.end()) else {
             return Ok(());
         };
         let most = AT_ONCE.min(self.log.options().segment_bytes / 2);
         loop {
             let flush = match head(&mut self.log.lock()) {
-                Some(head) if head.segment.written() < end => head.flush(most)?,
+                Some(head) if head.segment.written() < end => head.flush(most, take(buffer))?,
                 _ => None,
             };
             let Some(flush) = flush else {
                 return Ok(());
             };
-            self.carry_out(flush).await?;
+            *buffer = self.carry_out(flush).await?;
         }
     }
 
-    async fn carry_out(&self, flush: Flush) -> Result<(), Error> {
-        let (segment, bytes) = (flush.segment, flush.buffer.len());
+    /// Writes and returns the buffer.
+    async fn carry_out(&self, flush: Flush) -> Result<Buffer, Error> {
+        let (segment, bytes) = (flush.segment, (flush.end - flush.start) as usize);
+        let blocks = bytes.next_multiple_of(BLOCK);
         let (buffer, written) = segment
             .file
-            .write_all(flush.buffer, 0..bytes, flush.start)
+            .write_all(flush.buffer, 0..blocks, flush.start)
             .await;
         written.map_err(Error::disk(&segment.path))?;
         // What cleaning moved is rarely wanted.
         if flush.heat == Heat::Hot {
-            let bytes = &buffer[..(flush.end - flush.start) as usize];
             let first = segment.written();
-            let dropped = self.window.add(segment.id(), flush.start, first, bytes);
+            let dropped = self
+                .window
+                .add(segment.id(), flush.start, first, &buffer[..bytes]);
             self.fit_cache();
             dropped.iter().for_each(|chunk| self.cache_current(chunk));
         }
@@ -223,7 +240,7 @@ impl Inner {
         head.expect("heads that are not flushed stay")
             .flushed(flush.end);
         state.changed();
-        Ok(())
+        Ok(buffer)
     }
 
     /// Makes a segment in advance, or notes why not.
@@ -247,15 +264,17 @@ impl Inner {
         };
         let mut state = self.log.lock();
         match made {
-            Ok(segment) => state.spares.push(Arc::new(segment)),
+            Ok(segment) => {
+                state.spares.push(Arc::new(segment));
+                state.cleaning_wanted = true;
+                state.changed();
+            }
             Err(error) => {
-                state.no_segments = Some(error);
                 // Where the store was opened on a full disk, its head is the reserve's.
                 state.hot.is_of_reserve |= state.spares.len() < RESERVE;
+                state.has_no_space(error);
             }
         }
-        state.cleaning_wanted = true;
-        state.changed();
     }
 }
 

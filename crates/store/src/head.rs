@@ -125,15 +125,20 @@ impl Head {
     }
 
     /// A write of what is not in the file, up to so many bytes or the end of a record that has
-    /// more; `None` if nothing is.
-    pub fn flush(&self, most: u64) -> Result<Option<Flush>, Error> {
+    /// more, from this buffer if it is long enough; `None` if nothing is.
+    pub fn flush(&self, most: u64, mut buffer: Buffer) -> Result<Option<Flush>, Error> {
         if self.unflushed() == 0 {
             return Ok(None);
         }
         let end = self.end_of_write(self.start + most);
         let bytes = &self.tail[(self.start - self.base) as usize..(end - self.base) as usize];
-        let mut buffer = Buffer::zeroed(bytes.len()).map_err(|_| Error::OutOfMemory)?;
-        buffer[..bytes.len()].copy_from_slice(bytes);
+        if buffer.len() < bytes.len() {
+            buffer = Buffer::zeroed(bytes.len()).map_err(|_| Error::OutOfMemory)?;
+        }
+        let (new, behind) = buffer.split_at_mut(bytes.len());
+        new.copy_from_slice(bytes);
+        let blocks = bytes.len().next_multiple_of(BLOCK);
+        behind[..blocks - bytes.len()].fill(0);
         let (segment, start) = (Arc::clone(&self.segment), self.start);
         Ok(Some(Flush {
             heat: self.heat,

@@ -53,6 +53,7 @@ mod pieces;
 mod read;
 mod reads;
 mod record;
+mod records;
 mod recovery;
 mod report;
 mod scan;

@@ -374,6 +374,10 @@ impl Log {
             let full = std::mem::replace(state.head(heat), head);
             state.full.push(full);
             state.changed();
+            if segments.len() + state.spares.len() >= self.options.segments() {
+                // So that cleaning need not wait until it has been tried.
+                state.has_no_space(Error::Full);
+            }
         }
         if state.is_behind() {
             // The flush that was due before that is under way.
@@ -478,6 +482,13 @@ impl State {
             None if self.closing => Err(Error::Closed),
             None => Ok(()),
         }
+    }
+
+    /// No segment can be made, unless cleaning removes one.
+    pub fn has_no_space(&mut self, reason: Error) {
+        self.no_segments.get_or_insert(reason);
+        self.cleaning_wanted = true;
+        self.changed();
     }
 
     /// `Ok(false)` as long as a segment may come; otherwise why none does.

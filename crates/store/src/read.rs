@@ -225,7 +225,7 @@ pub(crate) async fn read(segment: &Segment, range: std::ops::Range<u64>) -> Resu
 }
 
 /// The same, to the front of this buffer.
-async fn read_into(
+pub(crate) async fn read_into(
     segment: &Segment,
     buffer: Buffer,
     range: std::ops::Range<u64>,

@@ -14,7 +14,6 @@ use std::sync::Arc;
 use timberline_io::{BLOCK, Buffer, Disk, Lock, Mode};
 
 use crate::checkpoint::{self, Loaded};
-use crate::cleaning::Records;
 use crate::deadlines::Deadlines;
 use crate::first_bytes::FirstBytes;
 use crate::index::Index;
@@ -22,6 +21,7 @@ use crate::location::{Location, SegmentId};
 use crate::log::{Log, RESERVE, State};
 use crate::pieces::{self, Descriptor, Value, piece_of};
 use crate::record::{Kind, NEVER};
+use crate::records::Records;
 use crate::segment::{self, Header, START, Segment};
 use crate::store::PENDING;
 use crate::{Error, Options, Report};

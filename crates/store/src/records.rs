@@ -1,0 +1,192 @@
+//! The records of a segment, read from its file in order.
+
+use std::pin::Pin;
+use std::task::{Context, Poll, Waker};
+
+use timberline_io::{Buffer, SECTOR};
+
+use crate::Error;
+use crate::location::{GRAIN, Location};
+use crate::read::{read, read_into};
+use crate::record::{HEADER, Record};
+use crate::segment::Segment;
+
+/// Bytes that are read at once.
+const CHUNK: u64 = 256 << 10;
+
+/// Reads a segment's records in order. Damaged ones are passed over. While those of one chunk are
+/// looked at, the next chunk is read.
+pub(crate) struct Records<'a> {
+    segment: &'a Segment,
+    /// The record, and where the next one is looked for.
+    offset: u64,
+    next: u64,
+    /// The segment's bytes from `start` on.
+    bytes: Vec<u8>,
+    start: u64,
+    /// The chunk behind them, if it is being read.
+    ahead: Option<Chunk<'a>>,
+    /// Where damaged bytes begin that were not told yet.
+    damaged: Option<u64>,
+    in_damage: bool,
+    /// Bytes that were passed over so far.
+    damaged_bytes: u64,
+}
+
+/// A read that is under way.
+struct Chunk<'a> {
+    /// What it reads: from the start of a sector on.
+    from: u64,
+    to: u64,
+    reading: Pin<Box<dyn Future<Output = Result<Buffer, Error>> + Send + 'a>>,
+}
+
+impl<'a> Records<'a> {
+    /// Those from a byte on where a record begins.
+    pub fn new(segment: &'a Segment, from: u64) -> Records<'a> {
+        Records {
+            segment,
+            offset: from,
+            next: from,
+            bytes: Vec::new(),
+            start: from / SECTOR as u64 * SECTOR as u64,
+            ahead: None,
+            damaged: None,
+            in_damage: false,
+            damaged_bytes: 0,
+        }
+    }
+
+    /// Bytes that were passed over because they are no records.
+    pub fn damaged_bytes(&self) -> u64 {
+        self.damaged_bytes
+    }
+
+    /// Where damaged bytes in front of the last record begin, or at the end; once.
+    pub fn take_damage(&mut self) -> Option<u64> {
+        self.damaged.take()
+    }
+
+    /// Whether nothing was ever written from there on, as far as a header shows it.
+    pub async fn is_blank(&mut self, offset: u64) -> Result<bool, Error> {
+        let end = self.segment.written();
+        let sector = SECTOR as u64;
+        let start = offset / sector * sector;
+        let range = start..(start + 2 * sector).min(end.next_multiple_of(sector));
+        let bytes = read(self.segment, range).await?;
+        let mut rest = bytes[(offset - start) as usize..].iter().take(HEADER);
+        Ok(rest.all(|&byte| byte == 0))
+    }
+
+    /// Goes on to the next record that is as it was written.
+    pub async fn next(&mut self) -> Result<Option<Location>, Error> {
+        let end = self.segment.written();
+        self.offset = self.next;
+        while self.offset < end {
+            self.fill(HEADER, end).await?;
+            if let Some(len) = Record::len_at(self.rest())
+                && self.offset + len as u64 <= end
+            {
+                self.fill(len, end).await?;
+                if let Some(record) = Record::decode(self.rest()) {
+                    let location = Location::of(self.segment.id(), self.offset, &record);
+                    self.next = self.offset + len as u64;
+                    self.in_damage = false;
+                    return Ok(Some(location));
+                }
+            }
+            if !std::mem::replace(&mut self.in_damage, true) {
+                self.damaged.get_or_insert(self.offset);
+            }
+            let passed_over = self.zeros().max(GRAIN);
+            self.offset += passed_over;
+            self.damaged_bytes += passed_over;
+        }
+        self.next = self.offset;
+        Ok(None)
+    }
+
+    /// The record that [`next`](Self::next) went to.
+    pub fn record(&self) -> Record<'_> {
+        Record::decode_checked(self.rest()).expect("`next` found a record here")
+    }
+
+    /// The next records that are in memory, this one too: where some of them begin, and their keys.
+    /// They may be damaged.
+    pub fn coming(&self) -> impl Iterator<Item = (u64, &[u8])> {
+        let (mut rest, mut offset) = (self.rest(), self.offset);
+        let records = std::iter::from_fn(move || {
+            let (record, behind) = rest.split_at_checked(Record::len_at(rest)?)?;
+            let coming = (offset, Record::decode_checked(record)?.key);
+            (rest, offset) = (behind, offset + record.len() as u64);
+            Some(coming)
+        });
+        records.take(16)
+    }
+
+    /// Bytes from the offset on in which no record can begin, as far as they are in memory: what
+    /// was never written is zero. A record's first word may be, its second is not.
+    fn zeros(&self) -> u64 {
+        let rest = self.rest();
+        let zeros = rest
+            .iter()
+            .position(|&byte| byte != 0)
+            .unwrap_or(rest.len()) as u64;
+        (zeros / GRAIN * GRAIN).saturating_sub(GRAIN)
+    }
+
+    /// What is in memory from the offset on.
+    fn rest(&self) -> &[u8] {
+        &self.bytes[(self.offset - self.start) as usize..]
+    }
+
+    /// Reads until this many bytes from the offset on are in memory, or the segment ends.
+    async fn fill(&mut self, bytes: usize, end: u64) -> Result<(), Error> {
+        let want = (self.offset + bytes as u64).min(end);
+        while self.have() < want {
+            let chunk = match self.ahead.take() {
+                Some(chunk) => chunk,
+                None => self.begin(self.have(), end, Buffer::default())?,
+            };
+            let buffer = chunk.reading.await?;
+            let passed = (self.offset.min(self.have()) - self.start) as usize;
+            self.bytes.drain(..passed);
+            self.start += passed as u64;
+            let new = (self.have() - chunk.from) as usize..(chunk.to - chunk.from) as usize;
+            self.bytes.extend_from_slice(&buffer[new]);
+            if chunk.to < end {
+                let mut next = self.begin(chunk.to, end, buffer)?;
+                // The request is made when its future is polled for the first time. If it has
+                // ended then, its result is kept.
+                let mut context = Context::from_waker(Waker::noop());
+                if let Poll::Ready(read) = next.reading.as_mut().poll(&mut context) {
+                    next.reading = Box::pin(std::future::ready(read));
+                }
+                self.ahead = Some(next);
+            }
+        }
+        Ok(())
+    }
+
+    /// Where the bytes that are in memory end.
+    fn have(&self) -> u64 {
+        self.start + self.bytes.len() as u64
+    }
+
+    /// A read of the next chunk, to this buffer if it is long enough. Only bytes up to `end`, from
+    /// which on the file may be written to, are taken from it.
+    fn begin(&self, from: u64, end: u64, mut buffer: Buffer) -> Result<Chunk<'a>, Error> {
+        let sector = SECTOR as u64;
+        let to = end.min(from + CHUNK);
+        let range = from / sector * sector..to.next_multiple_of(sector);
+        let bytes = (range.end - range.start) as usize;
+        if buffer.len() < bytes {
+            buffer = Buffer::for_reading(bytes).map_err(|_| Error::OutOfMemory)?;
+        }
+        Ok(Chunk {
+            from: range.start,
+            to,
+            reading: Box::pin(read_into(self.segment, buffer, range)),
+        })
+    }
+}
