@@ -198,7 +198,7 @@ impl Inner {
                 }
                 if purpose == Purpose::Evict && self.locate(record.key) == Some(location) {
                     let bytes = record.bytes() as u64;
-                    if bytes > left || !self.is_in_memory(location) {
+                    if bytes > left || !self.cache.was_read(location) {
                         let counts = |inner: &Inner| inner.locate(record.key) == Some(location);
                         self.evict(record.key, counts).await?;
                         continue;
@@ -302,7 +302,8 @@ impl Inner {
                         victim.kill(location);
                         let was_near = self.window.read(location, |_, _| ()).is_some();
                         if !self.cache.relocate(location, moved) && was_near {
-                            self.cache.insert(moved, record.expires, record.value);
+                            self.cache
+                                .insert(moved, record.expires, record.value, false);
                         }
                     }
                 };

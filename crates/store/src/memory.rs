@@ -4,7 +4,6 @@ use std::sync::atomic::Ordering::Relaxed;
 
 use smallvec::SmallVec;
 
-use crate::location::Location;
 use crate::store::Inner;
 use crate::window::Chunk;
 use crate::{Error, Options, Store};
@@ -97,11 +96,6 @@ impl Inner {
         self.cache.set_bytes(bytes.saturating_sub(used));
     }
 
-    /// Whether a record's value is in memory, as far as the log's window and the cache go.
-    pub fn is_in_memory(&self, location: Location) -> bool {
-        self.cache.contains(location) || self.window.read(location, |_, _| ()).is_some()
-    }
-
     /// Caches the values of a chunk that still count, while there is room: if all data fit into
     /// memory, all stay there.
     pub fn cache_current(&self, chunk: &Chunk) {
@@ -113,7 +107,8 @@ impl Inner {
             let keys: SmallVec<[&[u8]; 16]> = puts.iter().map(|it| it.1.key).collect();
             for ((location, record), word) in puts.iter().zip(self.words(&keys)) {
                 if word == Some(location.to_word()) {
-                    self.cache.insert(*location, record.expires, record.value);
+                    self.cache
+                        .insert(*location, record.expires, record.value, false);
                 }
             }
         }

@@ -53,7 +53,8 @@ pub struct Options {
     pub memory_bytes: u64,
     /// Whether a full store is a cache: instead of refusing puts, because there is no space or
     /// because the index has no more memory, it deletes the records of its oldest segment. Those
-    /// whose values are in memory stay, up to half of the segment.
+    /// whose values are in memory and were read since they came there stay, up to half of the
+    /// segment.
     pub evict: bool,
     /// Whether files are read and written past the page cache.
     pub direct: bool,

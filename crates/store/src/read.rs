@@ -93,7 +93,8 @@ impl Inner {
             let record = put_of(Record::decode_checked(bytes), key)?;
             // As long as there is room, all that leaves the window is cached anyway.
             if is_old && self.cache.is_full() && !self.cache.contains(location) {
-                self.cache.insert(location, record.expires, record.value);
+                self.cache
+                    .insert(location, record.expires, record.value, true);
             }
             read.take().map(|read| read(record))
         });
@@ -165,7 +166,8 @@ impl Inner {
         let read = self.on_disk(&segment, location, |it| put_of(Some(it), key).map(found));
         let (found, bytes) = read.await?;
         self.reads.note_disk();
-        self.cache.insert(location, found.expires, &found.value);
+        self.cache
+            .insert(location, found.expires, &found.value, true);
         if !self.cache.has_room() && self.window.pass(bytes) {
             self.fit_cache();
         }

@@ -118,6 +118,16 @@ impl Cache {
         }
     }
 
+    /// Whether a record's value is here and was read, since cleaning moved it if it did.
+    pub fn was_read(&self, at: Location) -> bool {
+        match self.has_blocks {
+            true => blocks(at).is_some_and(|mut it| {
+                it.all(|block| self.kept.was_read(word(at.segment(), block)))
+            }),
+            false => self.kept.was_read(at.to_word()),
+        }
+    }
+
     /// Reads a byte of each of these values that is in the heap, so that the next to read it need
     /// not wait for memory. It does not count as a use.
     pub fn touch(&self, locations: &[Location]) {
@@ -126,10 +136,10 @@ impl Cache {
         }
     }
 
-    /// Keeps a value, if values are what is kept.
-    pub fn insert(&self, at: Location, expires: u64, value: &[u8]) {
+    /// Keeps a value, which was read or may be, if values are what is kept.
+    pub fn insert(&self, at: Location, expires: u64, value: &[u8], was_read: bool) {
         if !self.has_blocks {
-            self.kept.insert(at.to_word(), expires, value);
+            self.kept.insert(at.to_word(), expires, value, was_read);
         }
     }
 
@@ -165,7 +175,7 @@ impl Cache {
         for (block, bytes) in (start / BYTES..).zip(bytes.chunks_exact(BLOCK)) {
             let word = word(segment, block);
             if !self.kept.contains(word) {
-                self.kept.insert(word, 0, bytes);
+                self.kept.insert(word, 0, bytes, true);
             }
         }
     }

@@ -5,6 +5,7 @@ use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 
 use quick_cache::Weighter;
 use quick_cache::sync::Cache;
+use triomphe::ThinArc;
 
 use super::memory::{Held, Room};
 
@@ -27,8 +28,33 @@ struct Cached {
 
 #[derive(Clone)]
 enum Bytes {
-    Heap(Arc<[u8]>),
-    Held(Arc<Held>),
+    Heap(ThinArc<Use, u8>),
+    Held(Arc<(Use, Held)>),
+}
+
+/// Whether a string has been read, in any copy of its entry.
+struct Use(AtomicBool);
+
+impl Use {
+    fn new(was_read: bool) -> Use {
+        Use(AtomicBool::new(was_read))
+    }
+
+    fn note(&self) {
+        // Most are noted already: no line is written for nothing.
+        if !self.0.load(Relaxed) {
+            self.0.store(true, Relaxed);
+        }
+    }
+}
+
+impl Bytes {
+    fn usage(&self) -> &Use {
+        match self {
+            Bytes::Heap(bytes) => &bytes.header.header,
+            Bytes::Held(held) => &held.0,
+        }
+    }
 }
 
 /// Bytes of an entry beside the value: its counters, what the allocator adds, and its place in the
@@ -48,9 +74,9 @@ struct Weight;
 impl Weighter<u64, Cached> for Weight {
     fn weight(&self, _: &u64, cached: &Cached) -> u64 {
         match &cached.bytes {
-            Bytes::Heap(bytes) => bytes.len() as u64 + ENTRY,
+            Bytes::Heap(bytes) => bytes.slice.len() as u64 + ENTRY,
             // An eighth at most is wasted by the slot's size.
-            Bytes::Held(held) => held.len as u64 / 8 * 9 + HELD,
+            Bytes::Held(held) => held.1.len as u64 / 8 * 9 + HELD,
         }
     }
 }
@@ -102,9 +128,10 @@ impl Values {
     /// What `read` makes of a string and when it expires.
     pub fn read<T>(&self, word: u64, read: impl FnOnce(u64, &[u8]) -> T) -> Option<T> {
         let Cached { expires, bytes } = self.cache.as_ref()?.get(&word)?;
+        bytes.usage().note();
         match bytes {
-            Bytes::Heap(bytes) => Some(read(expires, &bytes)),
-            Bytes::Held(held) => Some(read(expires, &held.get()?)),
+            Bytes::Heap(bytes) => Some(read(expires, &bytes.slice)),
+            Bytes::Held(held) => Some(read(expires, &held.1.get()?)),
         }
     }
 
@@ -116,7 +143,8 @@ impl Values {
         let Bytes::Held(held) = bytes else {
             return None;
         };
-        Some((expires, held.get_async().await?))
+        held.0.note();
+        Some((expires, held.1.get_async().await?))
     }
 
     /// Whether there was no room when it was last [looked at](Self::has_room).
@@ -130,30 +158,39 @@ impl Values {
         cache.is_some_and(|it| it.contains_key(&word))
     }
 
+    /// Whether it is here and was read, since it was [renamed](Self::rename) if it was.
+    pub fn was_read(&self, word: u64) -> bool {
+        let cached = self.cache.as_ref().and_then(|it| it.peek(&word));
+        cached.is_some_and(|it| it.bytes.usage().0.load(Relaxed))
+    }
+
     /// Reads a byte of each of these that is in the heap, so that the next to read it need not wait
     /// for memory. It does not count as a use.
     pub fn touch(&self, words: impl Iterator<Item = u64>) {
         let Some(cache) = &self.cache else { return };
         let read = |word| match cache.peek(&word)?.bytes {
-            Bytes::Heap(bytes) => bytes.first().copied(),
+            Bytes::Heap(bytes) => bytes.slice.first().copied(),
             Bytes::Held(_) => None,
         };
         std::hint::black_box(words.filter_map(read).fold(0, |a, b| a ^ b));
     }
 
-    /// Keeps a string, if there is memory for it.
-    pub fn insert(&self, word: u64, expires: u64, bytes: &[u8]) {
+    /// Keeps a string, which was read or may be, if there is memory for it.
+    pub fn insert(&self, word: u64, expires: u64, bytes: &[u8], was_read: bool) {
         let Some(cache) = &self.cache else { return };
+        let usage = Use::new(was_read);
         let bytes = match &self.room {
-            None => Some(Bytes::Heap(bytes.into())),
-            Some(room) => room.hold(bytes).map(|it| Bytes::Held(Arc::new(it))),
+            None => Some(Bytes::Heap(ThinArc::from_header_and_slice(usage, bytes))),
+            Some(room) => room
+                .hold(bytes)
+                .map(|it| Bytes::Held(Arc::new((usage, it)))),
         };
         if let Some(bytes) = bytes {
             cache.insert(word, Cached { expires, bytes });
         }
     }
 
-    /// Another word names a string from now on. Whether it is here.
+    /// Another word names a string from now on, as if it had not been read. Whether it is here.
     pub fn rename(&self, old: u64, new: u64) -> bool {
         let Some(cache) = &self.cache else {
             return false;
@@ -161,6 +198,7 @@ impl Values {
         let cached = cache.remove(&old);
         let is_here = cached.is_some();
         if let Some((_, cached)) = cached {
+            cached.bytes.usage().0.store(false, Relaxed);
             cache.insert(new, cached);
         }
         is_here
