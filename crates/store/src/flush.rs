@@ -99,11 +99,11 @@ impl Drop for Ending<'_> {
 
 impl Inner {
     async fn flush_all(&self) -> Result<(), Error> {
-        let mut buffer = Buffer::default();
+        let mut buffers = [Buffer::default(), Buffer::default()];
         loop {
             let done = match self.log.wait(next_work).await {
-                Work::Seal => self.seal(&mut buffer).await,
-                Work::Flush { commit, all } => self.flush(commit, all, &mut buffer).await,
+                Work::Seal => self.seal(&mut buffers[0]).await,
+                Work::Flush { commit, all } => self.flush(commit, all, &mut buffers).await,
                 Work::Segment => {
                     self.make_segment().await;
                     Ok(())
@@ -153,21 +153,23 @@ impl Inner {
         Ok(())
     }
 
-    async fn flush(&self, commit: bool, all: bool, buffer: &mut Buffer) -> Result<(), Error> {
+    /// Flushes both heads at the same time: a write keeps the disk busy for longer than the thread.
+    async fn flush(
+        &self,
+        commit: bool,
+        all: bool,
+        [hot, cold]: &mut [Buffer; 2],
+    ) -> Result<(), Error> {
         let (sequence, wanted) = {
             let mut state = self.log.lock();
             state.commit_wanted = false;
             (state.hot.sequence(), state.sync_wanted)
         };
         // Heads that became full meanwhile go first: what is on the disk ends at one record.
-        self.write_out(buffer, |state| {
-            state.full.is_empty().then_some(&mut state.hot)
-        })
-        .await?;
-        self.write_out(buffer, |state| {
-            state.full.is_empty().then_some(&mut state.cold)
-        })
-        .await?;
+        let hot = self.write_out(hot, |it| it.full.is_empty().then_some(&mut it.hot));
+        let cold = self.write_out(cold, |it| it.full.is_empty().then_some(&mut it.cold));
+        let (hot, cold) = join(hot, cold).await;
+        hot.and(cold)?;
         if !commit && !all {
             return Ok(());
         }
@@ -232,7 +234,10 @@ impl Inner {
                 .window
                 .add(segment.id(), flush.start, first, &buffer[..bytes]);
             self.fit_cache();
-            dropped.iter().for_each(|chunk| self.cache_current(chunk));
+            for chunk in dropped {
+                self.cache_current(&chunk);
+                self.window.recycle(chunk);
+            }
         }
         let mut state = self.log.lock();
         // The head may have become a full one.

@@ -5,6 +5,7 @@
 //! reads bring in from the disk. So where nobody writes, the cache gets its memory.
 
 use std::collections::VecDeque;
+use std::mem::take;
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 use std::sync::{RwLock, RwLockWriteGuard};
 
@@ -24,7 +25,7 @@ fn ordered((segment, offset): (SegmentId, u64)) -> u64 {
 
 pub(crate) struct Window {
     chunks: RwLock<Chunks>,
-    /// The most bytes of chunks.
+    /// The most bytes of chunks, without the spare one.
     limit: AtomicU64,
     /// Bytes that were written, and read from the disk, so far.
     passed: AtomicU64,
@@ -45,6 +46,8 @@ struct Chunks {
     all: VecDeque<Chunk>,
     /// The [`ordered`] place of each. Side by side, they are searched without the chunks.
     places: Vec<u64>,
+    /// The memory of one that was dropped, for the next.
+    spare: Vec<u8>,
 }
 
 impl Chunks {
@@ -145,7 +148,9 @@ impl Window {
 
     /// Keeps no more than its limit from now on.
     pub fn shrink(&self) {
-        drop(self.trim(self.write()));
+        let mut chunks = self.write();
+        chunks.spare = Vec::new();
+        drop(self.trim(chunks));
     }
 
     /// Bytes that are kept.
@@ -181,7 +186,8 @@ impl Window {
                 chunk.bytes.extend_from_slice(bytes);
             }
             None => {
-                let mut copy = Vec::new();
+                let mut copy = take(&mut chunks.spare);
+                copy.clear();
                 let size = bytes.len().max(most as usize);
                 // A reader finds what is not here on the disk.
                 if limit == 0 || copy.try_reserve_exact(size).is_err() {
@@ -201,6 +207,15 @@ impl Window {
             }
         }
         self.trim(chunks)
+    }
+
+    /// A chunk that was dropped is not needed any more. Its memory is kept for the next one: to map
+    /// as much again costs more than to fill it.
+    pub fn recycle(&self, chunk: Chunk) {
+        let mut chunks = self.write();
+        if chunk.bytes.capacity() as u64 <= CHUNK && self.bytes() > 0 {
+            chunks.spare = chunk.bytes;
+        }
     }
 
     /// Something was read from the disk. Whether the window became smaller.
