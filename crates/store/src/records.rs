@@ -155,14 +155,7 @@ impl<'a> Records<'a> {
             let new = (self.have() - chunk.from) as usize..(chunk.to - chunk.from) as usize;
             self.bytes.extend_from_slice(&buffer[new]);
             if chunk.to < end {
-                let mut next = self.begin(chunk.to, end, buffer)?;
-                // The request is made when its future is polled for the first time. If it has
-                // ended then, its result is kept.
-                let mut context = Context::from_waker(Waker::noop());
-                if let Poll::Ready(read) = next.reading.as_mut().poll(&mut context) {
-                    next.reading = Box::pin(std::future::ready(read));
-                }
-                self.ahead = Some(next);
+                self.ahead = Some(self.begin(chunk.to, end, buffer)?);
             }
         }
         Ok(())
@@ -173,8 +166,8 @@ impl<'a> Records<'a> {
         self.start + self.bytes.len() as u64
     }
 
-    /// A read of the next chunk, to this buffer if it is long enough. Only bytes up to `end`, from
-    /// which on the file may be written to, are taken from it.
+    /// Begins to read the next chunk, to this buffer if it is long enough. Only bytes up to `end`,
+    /// from which on the file may be written to, are taken from it.
     fn begin(&self, from: u64, end: u64, mut buffer: Buffer) -> Result<Chunk<'a>, Error> {
         let sector = SECTOR as u64;
         let to = end.min(from + CHUNK);
@@ -183,10 +176,18 @@ impl<'a> Records<'a> {
         if buffer.len() < bytes {
             buffer = Buffer::for_reading(bytes).map_err(|_| Error::OutOfMemory)?;
         }
-        Ok(Chunk {
-            from: range.start,
+        let from = range.start;
+        let mut chunk = Chunk {
+            from,
             to,
             reading: Box::pin(read_into(self.segment, buffer, range)),
-        })
+        };
+        // The request is made when its future is polled for the first time. If it has ended then,
+        // its result is kept.
+        let mut context = Context::from_waker(Waker::noop());
+        if let Poll::Ready(read) = chunk.reading.as_mut().poll(&mut context) {
+            chunk.reading = Box::pin(std::future::ready(read));
+        }
+        Ok(chunk)
     }
 }

@@ -136,7 +136,7 @@ impl Cache {
         }
     }
 
-    /// Keeps a value, which was read or may be, if values are what is kept.
+    /// Keeps a value, if values are what is kept; `was_read` says whether somebody read it.
     pub fn insert(&self, at: Location, expires: u64, value: &[u8], was_read: bool) {
         if !self.has_blocks {
             self.kept.insert(at.to_word(), expires, value, was_read);

@@ -175,7 +175,7 @@ impl Values {
         std::hint::black_box(words.filter_map(read).fold(0, |a, b| a ^ b));
     }
 
-    /// Keeps a string, which was read or may be, if there is memory for it.
+    /// Keeps a string, if there is memory for it; `was_read` says whether somebody read it.
     pub fn insert(&self, word: u64, expires: u64, bytes: &[u8], was_read: bool) {
         let Some(cache) = &self.cache else { return };
         let usage = Use::new(was_read);
