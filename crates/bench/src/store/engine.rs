@@ -129,10 +129,11 @@ impl Run<'_> {
         let scattered = Permutation::new(setting.records, Rng::new(setting.seed, 2));
         let [mut uniform, mut skewed] = [(); 2].map(|()| Vec::new());
         let for_a_slice = |_, elapsed| elapsed >= setting.slice;
+        let some = |rng: &mut Rng| get(engine, setting, scattered.at(zipf.rank(rng)));
+        self.run(None, &some, &mut |done, _| done >= setting.warm)?;
         for round in 0..=setting.rounds {
             let any = |rng: &mut Rng| get(engine, setting, rng.below(setting.records));
             let of_any = self.run(None, &any, &mut { for_a_slice })?;
-            let some = |rng: &mut Rng| get(engine, setting, scattered.at(zipf.rank(rng)));
             let of_some = self.run(None, &some, &mut { for_a_slice })?;
             // The first round fills the caches.
             if round > 0 {
@@ -290,6 +291,7 @@ mod tests {
             memory_bytes: 1 << 30,
             index_map: IndexMap::default(),
             in_flight: 3,
+            warm: 1_000,
             slice: Duration::from_millis(20),
             rounds: 2,
             seed: 1,

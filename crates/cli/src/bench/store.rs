@@ -54,6 +54,15 @@ pub struct StoreArgs {
         value_name = "N"
     )]
     in_flight: u16,
+    /// Gets of Zipf 0.99 before those that are measured, so that the cache has what it would have
+    /// after a while
+    #[arg(
+        long,
+        value_parser = timberline_bench::run::count,
+        requires = "store",
+        value_name = "COUNT"
+    )]
+    warm: Option<u64>,
     /// How files are read and written: by io_uring where it is allowed, otherwise by threads,
     /// unless it is said
     #[arg(long, value_enum, requires = "store", value_name = "HOW")]
@@ -107,6 +116,7 @@ pub fn run(args: &Args) -> Result<(), Failure> {
         memory_bytes: args.store.memory_limit,
         index_map: args.store.index_map,
         in_flight: args.store.in_flight.into(),
+        warm: args.store.warm.unwrap_or(0),
         slice,
         rounds,
         seed: args.comparison.seed,

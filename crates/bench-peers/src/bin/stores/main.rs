@@ -56,6 +56,9 @@ struct Args {
     /// Requests in flight: of ours on one thread, of others a thread each
     #[arg(long, default_value_t = 16, value_parser = clap::value_parser!(u16).range(1..=1024))]
     in_flight: u16,
+    /// Gets of Zipf 0.99 before those that are measured
+    #[arg(long, value_parser = count)]
+    warm: Option<u64>,
     /// Seconds of a measurement
     #[arg(long, default_value_t = 4.0)]
     slice: f64,
@@ -81,6 +84,7 @@ impl Args {
             memory_bytes: u64::from(self.memory) << 20,
             index_map: self.index_map,
             in_flight: self.in_flight.into(),
+            warm: self.warm.unwrap_or(0),
             slice: slice.ok_or("--slice: give more than 0 seconds")?,
             rounds: self.rounds.into(),
             seed: self.seed,
