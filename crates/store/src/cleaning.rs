@@ -302,8 +302,7 @@ impl Inner {
                         victim.kill(location);
                         let was_near = self.window.read(location, |_, _| ()).is_some();
                         if !self.cache.relocate(location, moved) && was_near {
-                            self.cache
-                                .insert(moved, record.expires, record.value, false);
+                            self.cache.insert(moved, record.expires, record.value);
                         }
                     }
                 };

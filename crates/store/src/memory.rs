@@ -107,8 +107,7 @@ impl Inner {
             let keys: SmallVec<[&[u8]; 16]> = puts.iter().map(|it| it.1.key).collect();
             for ((location, record), word) in puts.iter().zip(self.words(&keys)) {
                 if word == Some(location.to_word()) {
-                    self.cache
-                        .insert(*location, record.expires, record.value, false);
+                    self.cache.insert(*location, record.expires, record.value);
                 }
             }
         }

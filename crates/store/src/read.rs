@@ -94,7 +94,7 @@ impl Inner {
             // As long as there is room, all that leaves the window is cached anyway.
             if is_old && self.cache.is_full() && !self.cache.contains(location) {
                 self.cache
-                    .insert(location, record.expires, record.value, true);
+                    .insert_read(location, record.expires, record.value);
             }
             read.take().map(|read| read(record))
         });
@@ -167,7 +167,7 @@ impl Inner {
         let (found, bytes) = read.await?;
         self.reads.note_disk();
         self.cache
-            .insert(location, found.expires, &found.value, true);
+            .insert_read(location, found.expires, &found.value);
         if !self.cache.has_room() && self.window.pass(bytes) {
             self.fit_cache();
         }

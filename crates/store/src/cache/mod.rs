@@ -4,6 +4,7 @@
 //! index decides which record a key has, so nothing here can be stale, whatever a reader inserts
 //! late.
 
+mod doorkeeper;
 mod memory;
 mod values;
 
@@ -136,10 +137,19 @@ impl Cache {
         }
     }
 
-    /// Keeps a value, if values are what is kept; `was_read` says whether somebody read it.
-    pub fn insert(&self, at: Location, expires: u64, value: &[u8], was_read: bool) {
+    /// Keeps a value that nobody has read, if values are what is kept.
+    pub fn insert(&self, at: Location, expires: u64, value: &[u8]) {
         if !self.has_blocks {
-            self.kept.insert(at.to_word(), expires, value, was_read);
+            self.kept.insert(at.to_word(), expires, value, false);
+        }
+    }
+
+    /// Keeps a value that was read, if values are what is kept: a full one, from the second time
+    /// on.
+    pub fn insert_read(&self, at: Location, expires: u64, value: &[u8]) {
+        let word = at.to_word();
+        if !self.has_blocks && self.kept.admits(word) {
+            self.kept.insert(word, expires, value, true);
         }
     }
 
@@ -167,14 +177,14 @@ impl Cache {
     }
 
     /// Keeps the whole blocks among the bytes that were read from a segment's file there, if blocks
-    /// are what is kept.
+    /// are what is kept: a full one, from the second time on.
     pub fn insert_blocks(&self, segment: SegmentId, start: u64, bytes: &[u8]) {
         if !self.has_blocks || !start.is_multiple_of(BYTES) {
             return;
         }
         for (block, bytes) in (start / BYTES..).zip(bytes.chunks_exact(BLOCK)) {
             let word = word(segment, block);
-            if !self.kept.contains(word) {
+            if !self.kept.contains(word) && self.kept.admits(word) {
                 self.kept.insert(word, 0, bytes, true);
             }
         }

@@ -7,6 +7,7 @@ use quick_cache::Weighter;
 use quick_cache::sync::Cache;
 use triomphe::ThinArc;
 
+use super::doorkeeper::Doorkeeper;
 use super::memory::{Held, Room};
 
 /// Byte strings, each with the time at which it expires, by a word that never names another.
@@ -18,6 +19,7 @@ pub(super) struct Values {
     room: Option<Arc<Room>>,
     /// Whether there was no room when it was last looked at.
     is_full: AtomicBool,
+    doorkeeper: Doorkeeper,
 }
 
 #[derive(Clone)]
@@ -64,6 +66,8 @@ const ENTRY: u64 = 168;
 const HELD: u64 = ENTRY + 64;
 /// Bytes of a value, about, for the first size of the tables. They grow.
 const TYPICAL: u64 = 4096;
+/// Bytes of the cache for each word that the doorkeeper remembers.
+const WORD: u64 = 1024;
 
 /// Multiplied by this, numbers are spread over all of their range (Knuth's golden ratio).
 const ODD: u64 = 0x9e37_79b9_7f4a_7c15;
@@ -90,6 +94,7 @@ impl Values {
             cache: (bytes > 0).then(|| Cache::with_weighter(values, bytes, Weight)),
             room,
             is_full: AtomicBool::new(bytes == 0),
+            doorkeeper: Doorkeeper::new(bytes / WORD),
         }
     }
 
@@ -173,6 +178,11 @@ impl Values {
             Bytes::Held(_) => None,
         };
         std::hint::black_box(words.filter_map(read).fold(0, |a, b| a ^ b));
+    }
+
+    /// Whether to keep a string that was read: while there is room, or from the second time on.
+    pub fn admits(&self, word: u64) -> bool {
+        !self.is_full() || self.doorkeeper.has_seen(word)
     }
 
     /// Keeps a string, if there is memory for it; `was_read` says whether somebody read it.
