@@ -5,6 +5,7 @@
 #![allow(unsafe_code)]
 
 use std::io;
+use std::ops::RangeInclusive;
 use std::os::fd::{AsRawFd, OwnedFd, RawFd};
 use std::sync::Arc;
 use std::sync::atomic::Ordering::Relaxed;
@@ -20,10 +21,14 @@ use crate::queue::{Action, Queue, Request};
 const FILES: u32 = 1024;
 /// Names the read of the event file, instead of a ticket.
 const EVENT: u64 = u64::MAX;
+/// A turn hands out a quarter of the requests that are under way, or about so many, if more have
+/// ended: what is asked for next is submitted while the thread works on the others. If all were
+/// handed out at once, all would be submitted at once, and the device and the thread would wait for
+/// each other.
+const GROUP: RangeInclusive<usize> = 4..=8;
 /// A call of the kernel costs microseconds where it tells a virtual disk of something new. So while
-/// the thread has other work, entries wait until there are this many,
-const COMPANY: usize = 8;
-/// or for this many turns. Before it sleeps, none waits.
+/// the thread has other work, entries wait until there are as many as a turn hands out, or for this
+/// many turns. Before it sleeps, none waits.
 const PATIENCE: u32 = 4;
 
 /// A ring, and the requests that the kernel works on.
@@ -84,23 +89,24 @@ impl Ring {
             self.begin(ticket, request);
         }
         self.listen();
-        let is_early = self.deferred < PATIENCE && self.ring.submission().len() < COMPANY;
+        let group = (self.under_way / 4).clamp(*GROUP.start(), *GROUP.end());
+        let is_early = self.deferred < PATIENCE && self.ring.submission().len() < group;
+        let has_completions = !self.ring.completion().is_empty();
         let mut is_deferred = false;
-        let submitted = if wait {
-            let sleep = || self.ring.submit_and_wait(1);
-            let go_on = || {
-                is_deferred = is_early;
-                match is_early {
-                    true => Ok(0),
-                    false => self.ring.submit(),
-                }
-            };
-            self.queue.sleep(sleep, go_on)
-        } else {
-            self.ring.submit()
+        let mut go_on = || {
+            is_deferred = is_early;
+            match is_early {
+                true => Ok(0),
+                false => self.ring.submit(),
+            }
+        };
+        let submitted = match (wait, has_completions) {
+            (false, _) => self.ring.submit(),
+            (true, true) => go_on(),
+            (true, false) => self.queue.sleep(|| self.ring.submit_and_wait(1), go_on),
         };
         self.deferred = if is_deferred { self.deferred + 1 } else { 0 };
-        self.end_complete(submitted);
+        self.end_complete(submitted, group);
         // Those whose requests ended have rung. They are looked at between this turn and the next,
         // which would be one without a sleep for nothing otherwise, and leave their requests
         // waiting for company.
@@ -198,15 +204,15 @@ impl Ring {
         pushed.expect("the ring has an entry for each request under way");
     }
 
-    /// Hands out the completions after this call of the kernel.
-    fn end_complete(&mut self, submitted: io::Result<usize>) {
+    /// Hands out so many completions after this call of the kernel.
+    fn end_complete(&mut self, submitted: io::Result<usize>, most: usize) {
         if let Err(error) = submitted
             && !is_passing(&error)
         {
             return self.give_up(&error);
         }
         let (_, _, completions) = self.ring.split();
-        for completion in completions {
+        for completion in completions.take(most) {
             if completion.user_data() == EVENT {
                 self.event_is_read = false;
                 continue;
@@ -251,7 +257,7 @@ impl Drop for Ring {
         let _ = rustix::io::write(&*self.event, &1u64.to_ne_bytes());
         while self.under_way > 0 || self.event_is_read {
             let submitted = self.ring.submit_and_wait(1);
-            self.end_complete(submitted);
+            self.end_complete(submitted, usize::MAX);
         }
     }
 }

@@ -208,6 +208,33 @@ fn a_future_is_polled_once_for_each_request() {
     assert!((READS..READS + READS / 2).contains(&polls), "{polls}");
 }
 
+/// However many end at once, what is asked for next is submitted before all are handed out.
+#[test]
+fn a_turn_hands_out_a_part_of_what_ended() {
+    const READS: usize = 32;
+    let (disk, mut driver) = match Disk::uring(READS) {
+        Ok(disk) => disk,
+        Err(error) => return println!("skipped: {error}"),
+    };
+    let folder = Folder::new();
+    let file = disk.open_file(&folder.0.join("a"), Mode::create());
+    let file = file.expect("it opens");
+    let (_, written) = driver.block_on(file.write_all(buffer(1, BLOCK), 0..BLOCK, 0));
+    written.expect("it is written");
+    let read = |_| Box::pin(file.read_exact(buffer(0, BLOCK), 0..BLOCK, 0));
+    let mut reads: Vec<_> = (0..READS).map(read).collect();
+    let mut context = Context::from_waker(Waker::noop());
+    while !reads.is_empty() {
+        let before = reads.len();
+        reads.retain_mut(|it| it.as_mut().poll(&mut context).is_pending());
+        let ended = before - reads.len();
+        assert!(ended <= READS / 4, "{ended} ended at once");
+        if !reads.is_empty() {
+            driver.turn(true);
+        }
+    }
+}
+
 #[test]
 fn futures_may_be_dropped_at_any_time() {
     on_each(|disk, mut driver, folder| {
