@@ -58,6 +58,7 @@ mod recovery;
 mod report;
 mod scan;
 mod segment;
+mod sequences;
 mod snapshot;
 mod spread;
 mod store;

@@ -11,6 +11,7 @@ use std::io;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
+use smallvec::SmallVec;
 use timberline_io::{BLOCK, Buffer, Disk, Lock, Mode};
 
 use crate::checkpoint::{self, Loaded};
@@ -23,8 +24,12 @@ use crate::pieces::{self, Descriptor, Value, piece_of};
 use crate::record::{Kind, NEVER};
 use crate::records::Records;
 use crate::segment::{self, Header, START, Segment};
+use crate::sequences::Sequences;
 use crate::store::PENDING;
 use crate::{Error, Options, Report};
+
+/// Records whose paths through the index are read at the same time.
+const GROUP: usize = 16;
 
 /// An open store.
 pub(crate) struct Recovered {
@@ -207,8 +212,8 @@ struct Recovery<'a> {
     loaded: Loaded,
     /// What expires by then counts as a delete.
     now: u64,
-    /// Sequence numbers of the records that were read, by segment: ascending by offset.
-    sequences: HashMap<SegmentId, Vec<(u32, u64)>>,
+    /// Those of the records that were read, by segment.
+    sequences: HashMap<SegmentId, Sequences>,
     /// Those of keys that are deleted.
     deleted: HashMap<Vec<u8>, u64>,
     /// The greatest of all.
@@ -299,10 +304,25 @@ impl<'a> Recovery<'a> {
             }
             segment.set_written(end);
         }
-        for found in found {
-            self.apply(segment, found)?;
+        let mut found = found.into_iter();
+        loop {
+            let group: SmallVec<[Found; GROUP]> = found.by_ref().take(GROUP).collect();
+            if group.is_empty() {
+                return Ok(());
+            }
+            self.approach(&group);
+            for found in group {
+                self.apply(segment, found)?;
+            }
         }
-        Ok(())
+    }
+
+    /// Reads what the index has for some records at the same time, so that it is in the processor's
+    /// caches when each is looked up.
+    fn approach(&self, group: &[Found]) {
+        let keys: SmallVec<[&[u8]; GROUP]> = group.iter().map(|it| &it.key[..]).collect();
+        let mut words = [None; GROUP];
+        self.loaded.index.get_many(&keys, &mut words[..keys.len()]);
     }
 
     fn apply(&mut self, segment: &Segment, found: Found) -> Result<(), Error> {
@@ -323,11 +343,8 @@ impl<'a> Recovery<'a> {
             self.loaded.pieces.add(piece, location.to_word());
             return Ok(());
         }
-        let place = (location.offset() / crate::location::GRAIN) as u32;
-        self.sequences
-            .entry(location.segment())
-            .or_default()
-            .push((place, sequence));
+        let sequences = self.sequences.entry(location.segment()).or_default();
+        sequences.add(location, sequence);
         self.last = self.last.max(sequence);
         let is_value = kind == Kind::Put && expires > self.now;
         let known = match self.loaded.index.get(&key) {
@@ -429,10 +446,7 @@ impl<'a> Recovery<'a> {
 
     /// The sequence number of a record that the index knows, if it was read.
     fn sequence_of(&self, location: Location) -> Option<u64> {
-        let place = (location.offset() / crate::location::GRAIN) as u32;
-        let sequences = self.sequences.get(&location.segment())?;
-        let at = sequences.binary_search_by_key(&place, |it| it.0).ok()?;
-        Some(sequences[at].1)
+        self.sequences.get(&location.segment())?.of(location)
     }
 }
 
