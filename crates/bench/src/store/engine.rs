@@ -291,6 +291,7 @@ mod tests {
             memory_bytes: 1 << 30,
             index_map: IndexMap::default(),
             in_flight: 3,
+            threads: 1,
             warm: 1_000,
             slice: Duration::from_millis(20),
             rounds: 2,

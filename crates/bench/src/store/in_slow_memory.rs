@@ -371,6 +371,7 @@ mod tests {
                 index_map: IndexMap::default(),
                 files: None,
                 in_flight: 8,
+                threads: 1,
                 warm: 0,
                 slice: Duration::from_millis(10),
                 rounds: 2,

@@ -1,14 +1,15 @@
 //! A store on disk under load, beside the disk's own random reads in the same run.
 //!
-//! One thread drives the disk, maintains the store, and keeps a number of requests in flight. It
-//! loads all records, closes and opens the store, and then takes turns: reads of the disk alone,
-//! gets of random keys, gets by Zipf's law. At last it overwrites random records until the space is
-//! in its steady state, measures that, and gets beside it; leaves the store as it is, as a kill
-//! would, and opens it once more.
+//! One thread drives the disk, maintains the store, and keeps a number of requests in flight;
+//! others may share the gets. It loads all records, closes and opens the store, and then takes
+//! turns: reads of the disk alone, gets of random keys, gets by Zipf's law. At last it overwrites
+//! random records until the space is in its steady state, measures that, and gets beside it;
+//! leaves the store as it is, as a kill would, and opens it once more.
 
 mod as_text;
 mod engine;
 mod in_slow_memory;
+mod others;
 mod outcome;
 mod process;
 mod raw;
@@ -20,6 +21,7 @@ use std::cell::RefCell;
 use std::fmt::Display;
 use std::path::{Path, PathBuf};
 use std::pin::pin;
+use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use futures_util::future::{Either, select};
@@ -33,6 +35,7 @@ pub use engine::{Engine, Open, measure_engine};
 pub use in_slow_memory::{
     InMemory, Load, SlowPart, SlowSetting, Turn, measure_beside_dram, measure_in_slow_memory,
 };
+use others::{Draw, Gets, Others};
 use outcome::Measured;
 pub use outcome::{Figure, Outcome, Row};
 use process::{Usage, folder_bytes, peak_memory, reset_peak_memory};
@@ -67,6 +70,8 @@ pub struct Setting {
     pub index_map: IndexMap,
     /// Requests in flight.
     pub in_flight: usize,
+    /// Threads that share the gets where there is nothing else; the first does all others.
+    pub threads: usize,
     /// Gets of Zipf 0.99 before the first that is measured. A cache takes long to have what it
     /// will: of 5 million records that of rank 500,000 is wanted once in 8 million gets.
     pub warm: u64,
@@ -94,8 +99,15 @@ impl Setting {
     /// Whether it can be run.
     ///
     /// # Errors
-    /// One line: too little memory, or a folder that has something in it.
+    /// One line: too little memory, a folder that has something in it, or more threads than
+    /// requests in flight.
     pub fn check(&self) -> Result<(), String> {
+        if !(1..=self.in_flight).contains(&self.threads) {
+            return Err(format!(
+                "{} threads for {} requests in flight: give from 1 to {}",
+                self.threads, self.in_flight, self.in_flight
+            ));
+        }
         let least = PROGRAM + Options::LEAST_MEMORY;
         if self.memory_bytes < least {
             return Err(format!(
@@ -267,6 +279,19 @@ impl Run<'_> {
         &mut self,
         store: Option<&Store>,
         make: impl FnMut() -> F,
+        is_enough: impl FnMut(u64, Duration) -> bool,
+    ) -> Result<Measured, String> {
+        let depth = self.setting.in_flight;
+        self.run_beside(None, depth, store, make, is_enough).await
+    }
+
+    /// The same beside other threads, with so many in flight on this one.
+    async fn run_beside<F: Future<Output = Result<(), String>>>(
+        &mut self,
+        others: Option<Others>,
+        depth: usize,
+        store: Option<&Store>,
+        make: impl FnMut() -> F,
         mut is_enough: impl FnMut(u64, Duration) -> bool,
     ) -> Result<Measured, String> {
         let mut committed = Instant::now();
@@ -275,7 +300,7 @@ impl Run<'_> {
         let start = Instant::now();
         let mut over = false;
         let is_over = self.is_over;
-        let done = in_flight(self.setting.in_flight, &mut self.latencies, make, |done| {
+        let done = in_flight(depth, &mut self.latencies, make, |done| {
             if let Some(store) = store
                 && committed.elapsed() >= Duration::from_secs(1)
             {
@@ -285,7 +310,12 @@ impl Run<'_> {
             over = over || is_enough(done, start.elapsed()) || is_over();
             over
         });
-        let done = done.await?;
+        let own = done.await;
+        let more = match others {
+            Some(others) => others.end(&mut self.latencies).await?,
+            None => 0,
+        };
+        let done = own? + more;
         let elapsed = start.elapsed().as_secs_f64();
         Ok(Measured {
             done,
@@ -333,26 +363,21 @@ impl Run<'_> {
         let setting = self.setting;
         let file = first_segment(&self.disk, &setting.folder)?;
         let blocks = file.len().map_err(one_line)? / BLOCK as u64;
-        let zipf = Zipf::new(setting.records, SKEW);
-        let scattered = Permutation::new(setting.records, Rng::new(setting.seed, 2));
+        let records = setting.records;
+        let zipf = Zipf::new(records, SKEW);
+        let scattered = Permutation::new(records, Rng::new(setting.seed, 2));
+        let any: Draw = Arc::new(move |rng| rng.below(records));
+        let some: Draw = Arc::new(move |rng| scattered.at(zipf.rank(rng)));
         let mut rng = Rng::new(setting.seed, 3);
         let [mut raw, mut uniform, mut skewed] = [(); 3].map(|()| Vec::new());
-        let warm = || {
-            get(
-                store.clone(),
-                scattered.at(zipf.rank(&mut rng)),
-                setting.value_bytes,
-            )
-        };
-        let enough = |done, _: Duration| done >= setting.warm;
-        self.run(None, warm, enough).await?;
+        let warm = |done, _| done >= setting.warm;
+        self.gets_until(store, (&some, &mut rng), setting.threads, warm)
+            .await?;
         for round in 0..=setting.rounds {
             let read = || read_block(file.clone(), rng.below(blocks));
             let read = self.run(None, read, setting.for_a_slice()).await?;
-            let any = || rng.below(setting.records);
-            let of_any = self.gets(store, any).await?;
-            let some = || scattered.at(zipf.rank(&mut rng));
-            let of_some = self.gets(store, some).await?;
+            let of_any = self.gets(store, (&any, &mut rng), setting.threads).await?;
+            let of_some = self.gets(store, (&some, &mut rng), setting.threads).await?;
             // The first round fills the cache.
             if round > 0 {
                 raw.push(read);
@@ -370,15 +395,36 @@ impl Run<'_> {
         Ok(())
     }
 
-    /// Gets of the drawn records, for a slice.
+    /// Gets of the drawn records by some threads, for a slice.
     async fn gets(
         &mut self,
         store: &Store,
-        mut draw: impl FnMut() -> u64,
+        drawn: (&Draw, &mut Rng),
+        threads: usize,
+    ) -> Result<Measured, String> {
+        let slice = self.setting.for_a_slice();
+        self.gets_until(store, drawn, threads, slice).await
+    }
+
+    /// The same until this says that those of this thread are enough.
+    async fn gets_until(
+        &mut self,
+        store: &Store,
+        (draw, rng): (&Draw, &mut Rng),
+        threads: usize,
+        is_enough: impl FnMut(u64, Duration) -> bool,
     ) -> Result<Measured, String> {
         let setting = self.setting;
-        let make = || get(store.clone(), draw(), setting.value_bytes);
-        self.run(None, make, setting.for_a_slice()).await
+        let gets = Gets {
+            store,
+            draw,
+            value_bytes: setting.value_bytes,
+            depth: setting.in_flight / threads,
+        };
+        let others = (threads > 1).then(|| Others::begin(threads - 1, &gets, rng));
+        let make = || get(store.clone(), draw(rng), setting.value_bytes);
+        self.run_beside(others, gets.depth, None, make, is_enough)
+            .await
     }
 
     async fn overwrites(&mut self, store: &Store) -> Result<(), String> {
@@ -422,8 +468,10 @@ impl Run<'_> {
     async fn gets_beside_puts(&mut self, store: &Store, rng: &mut Rng) -> Result<(), String> {
         let setting = self.setting;
         let (mut all, mut slower) = (Vec::new(), Vec::new());
+        let records = setting.records;
+        let any: Draw = Arc::new(move |rng| rng.below(records));
         for _ in 0..setting.rounds {
-            let alone = self.gets(store, || rng.below(setting.records)).await?;
+            let alone = self.gets(store, (&any, rng), 1).await?;
             let of_gets = RefCell::new(Latencies::default());
             let make = || {
                 let (store, id) = (store.clone(), rng.below(setting.records));
@@ -469,6 +517,7 @@ mod tests {
             memory_bytes: 1 << 30,
             index_map: IndexMap::default(),
             in_flight: 8,
+            threads: 2,
             warm: 1_000,
             slice: Duration::from_millis(20),
             rounds: 1,

@@ -54,6 +54,15 @@ pub struct StoreArgs {
         value_name = "N"
     )]
     in_flight: u16,
+    /// Threads that share the gets where there is nothing else, and the requests in flight
+    #[arg(
+        long,
+        default_value_t = 1,
+        value_parser = clap::value_parser!(u16).range(1..=256),
+        requires = "store",
+        value_name = "N"
+    )]
+    get_threads: u16,
     /// Gets of Zipf 0.99 before those that are measured, so that the cache has what it would have
     /// after a while
     #[arg(
@@ -116,6 +125,7 @@ pub fn run(args: &Args) -> Result<(), Failure> {
         memory_bytes: args.store.memory_limit,
         index_map: args.store.index_map,
         in_flight: args.store.in_flight.into(),
+        threads: args.store.get_threads.into(),
         warm: args.store.warm.unwrap_or(0),
         slice,
         rounds,
@@ -155,11 +165,15 @@ pub fn run(args: &Args) -> Result<(), Failure> {
 
 fn print(setting: &Setting, outcome: &Outcome) -> Result<(), Failure> {
     say(format_args!(
-        "{} records of {} bytes, {} in flight on one thread\n\
+        "{} records of {} bytes, {} in flight on one thread{}\n\
          {} MiB of memory, index: {}; disk: {}\n",
         setting.records,
         setting.value_bytes,
         setting.in_flight,
+        match setting.threads {
+            1 => String::new(),
+            threads => format!(", gets on {threads}"),
+        },
         setting.memory_bytes >> 20,
         setting.index_map,
         outcome.disk

@@ -53,9 +53,12 @@ struct Args {
     /// that takes more is killed, and left out
     #[arg(long, default_value_t = 2.0)]
     group: f64,
-    /// Requests in flight: of ours on one thread, of others a thread each
+    /// Requests in flight: of ours on one thread, gets on --threads, of others a thread each
     #[arg(long, default_value_t = 16, value_parser = clap::value_parser!(u16).range(1..=1024))]
     in_flight: u16,
+    /// Threads that share the gets of ours
+    #[arg(long, default_value_t = 1, value_parser = clap::value_parser!(u16).range(1..=256))]
+    threads: u16,
     /// Gets of Zipf 0.99 before those that are measured
     #[arg(long, value_parser = count)]
     warm: Option<u64>,
@@ -84,6 +87,7 @@ impl Args {
             memory_bytes: u64::from(self.memory) << 20,
             index_map: self.index_map,
             in_flight: self.in_flight.into(),
+            threads: self.threads.into(),
             warm: self.warm.unwrap_or(0),
             slice: slice.ok_or("--slice: give more than 0 seconds")?,
             rounds: self.rounds.into(),

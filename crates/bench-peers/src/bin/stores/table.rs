@@ -74,7 +74,7 @@ fn of<'a>(
     rows.flatten()
 }
 
-/// Requests a second of ours, on one thread, by those of the best other store.
+/// Requests a second of ours by those of the best other store.
 fn to_best_peer<'a>(rows: impl Iterator<Item = (&'a str, &'a Row)>) -> Option<f64> {
     let (mut ours, mut best) = (None, None);
     for (store, row) in rows {

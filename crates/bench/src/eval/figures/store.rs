@@ -24,6 +24,7 @@ fn setting(scale: &Scale, latency_us: u32) -> SlowSetting {
             index_map: IndexMap::default(),
             files: None,
             in_flight: 64,
+            threads: 1,
             warm: 0,
             slice: Duration::from_millis(milliseconds),
             rounds,
