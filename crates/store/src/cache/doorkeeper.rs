@@ -1,11 +1,12 @@
 //! What was asked for lately, and is asked for again.
 
+use std::sync::OnceLock;
 use std::sync::atomic::{AtomicU16, Ordering::Relaxed};
 
 /// The most slots, of two bytes each.
 const MOST: u64 = 1 << 24;
 /// Multiplied by this, numbers are spread over all of their range (Knuth's golden ratio).
-const ODD: u64 = 0x9e37_79b9_7f4a_7c15;
+pub(super) const ODD: u64 = 0x9e37_79b9_7f4a_7c15;
 
 /// Tells words that it has seen lately from those that it has not. One in 65,536 that it has not
 /// seen passes for one that it has.
@@ -15,22 +16,27 @@ const ODD: u64 = 0x9e37_79b9_7f4a_7c15;
 /// now and then. Here a slot holds a word's fingerprint until another word takes it, so old ones go
 /// by themselves.
 pub(super) struct Doorkeeper {
-    slots: Box<[AtomicU16]>,
+    /// A power of two.
+    len: usize,
+    /// Made when they are needed: a cache that has room for all takes no memory for them.
+    slots: OnceLock<Box<[AtomicU16]>>,
 }
 
 impl Doorkeeper {
     /// One that remembers about so many words.
     pub fn new(words: u64) -> Doorkeeper {
-        let slots = words.clamp(1, MOST).next_power_of_two() as usize;
         Doorkeeper {
-            slots: (0..slots).map(|_| AtomicU16::new(0)).collect(),
+            len: words.clamp(1, MOST).next_power_of_two() as usize,
+            slots: OnceLock::new(),
         }
     }
 
     /// Whether it has seen a word lately. It has now.
     pub fn has_seen(&self, word: u64) -> bool {
+        let make = || (0..self.len).map(|_| AtomicU16::new(0)).collect();
+        let slots = self.slots.get_or_init(make);
         let hash = word.wrapping_mul(ODD);
-        let slot = &self.slots[(hash >> 40) as usize & (self.slots.len() - 1)];
+        let slot = &slots[(hash >> 40) as usize & (slots.len() - 1)];
         // Other bits than those that name the slot.
         let fingerprint = (hash >> 24) as u16;
         let seen = slot.load(Relaxed) == fingerprint;

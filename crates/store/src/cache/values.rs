@@ -7,7 +7,7 @@ use quick_cache::sync::Cache;
 use quick_cache::{OptionsBuilder, Weighter};
 use triomphe::ThinArc;
 
-use super::doorkeeper::Doorkeeper;
+use super::doorkeeper::{Doorkeeper, ODD};
 use super::memory::{Held, Room};
 
 /// Byte strings, each with the time at which it expires, by a word that never names another.
@@ -71,9 +71,6 @@ const TYPICAL: u64 = 4096;
 const HOT: f64 = 0.8;
 /// Bytes of the cache for each word that the doorkeeper remembers.
 const WORD: u64 = 1024;
-
-/// Multiplied by this, numbers are spread over all of their range (Knuth's golden ratio).
-const ODD: u64 = 0x9e37_79b9_7f4a_7c15;
 
 #[derive(Clone)]
 struct Weight;
