@@ -423,8 +423,9 @@ impl Run<'_> {
         };
         let others = (threads > 1).then(|| Others::begin(threads - 1, &gets, rng));
         let make = || get(store.clone(), draw(rng), setting.value_bytes);
-        self.run_beside(others, gets.depth, None, make, is_enough)
-            .await
+        // What is left, where they can't be shared evenly.
+        let depth = setting.in_flight - (threads - 1) * gets.depth;
+        self.run_beside(others, depth, None, make, is_enough).await
     }
 
     async fn overwrites(&mut self, store: &Store) -> Result<(), String> {

@@ -60,6 +60,7 @@ pub struct StoreArgs {
         default_value_t = 1,
         value_parser = clap::value_parser!(u16).range(1..=256),
         requires = "store",
+        conflicts_with = "index_memory",
         value_name = "N"
     )]
     get_threads: u16,
@@ -69,6 +70,7 @@ pub struct StoreArgs {
         long,
         value_parser = timberline_bench::run::count,
         requires = "store",
+        conflicts_with = "index_memory",
         value_name = "COUNT"
     )]
     warm: Option<u64>,
