@@ -21,10 +21,10 @@ use crate::queue::{Action, Queue, Request};
 const FILES: u32 = 1024;
 /// Names the read of the event file, instead of a ticket.
 const EVENT: u64 = u64::MAX;
-/// A turn hands out a quarter of the requests that are under way, or about so many, if more have
-/// ended: what is asked for next is submitted while the thread works on the others. If all were
-/// handed out at once, all would be submitted at once, and the device and the thread would wait for
-/// each other.
+/// A turn hands out a quarter of as many requests as are under way, within these bounds, even if
+/// more have ended: what is asked for next is submitted while the thread works on the others. If
+/// all were handed out at once, all would be submitted at once, and the device and the thread would
+/// wait for each other.
 const GROUP: RangeInclusive<usize> = 4..=8;
 /// A call of the kernel costs microseconds where it tells a virtual disk of something new. So while
 /// the thread has other work, entries wait until there are as many as a turn hands out, or for this
