@@ -286,6 +286,7 @@ impl Log {
         if !self.make_space(&mut state, Heat::Hot, bytes, purpose)? {
             return Ok(Appended::NotNow(state.changes));
         }
+        let was_due = state.hot.is_due();
         for (index, entry) in entries.iter().enumerate() {
             let record = Record {
                 kind: entry.kind,
@@ -305,9 +306,7 @@ impl Log {
             state.hot.append_at(location, &record);
         }
         let sequence = state.sequence;
-        if state.hot.is_due() {
-            state.changed();
-        }
+        state.became_due(Heat::Hot, was_due);
         Ok(Appended::At(sequence))
     }
 
@@ -322,11 +321,10 @@ impl Log {
         if !self.make_space(&mut state, Heat::Cold, record.bytes(), Purpose::Cleaning)? {
             return Ok(Appended::NotNow(state.changes));
         }
+        let was_due = state.cold.is_due();
         placed(state.cold.append(record));
         state.moved += 1;
-        if state.cold.is_due() {
-            state.changed();
-        }
+        state.became_due(Heat::Cold, was_due);
         Ok(Appended::At(()))
     }
 
@@ -531,6 +529,14 @@ impl State {
     /// All heads with records that may be in memory only.
     pub fn heads(&mut self) -> impl Iterator<Item = &mut Head> {
         self.full.iter_mut().chain([&mut self.hot, &mut self.cold])
+    }
+
+    /// Wakes who flushes a head when it becomes due, not at each append until it is flushed: all
+    /// who wait would look in vain.
+    fn became_due(&mut self, heat: Heat, was_due: bool) {
+        if !was_due && self.head(heat).is_due() {
+            self.changed();
+        }
     }
 
     /// Whether appending has to wait for a flush.
