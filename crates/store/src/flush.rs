@@ -2,6 +2,7 @@
 
 use std::io;
 use std::mem::take;
+use std::ops::RangeInclusive;
 use std::pin::pin;
 use std::sync::Arc;
 
@@ -14,9 +15,10 @@ use crate::segment::{Header, Segment};
 use crate::store::Inner;
 use crate::{Error, Store, join};
 
-/// Bytes that are written at once. The disk's other requests wait for them, as does what the thread
-/// does for others.
-const AT_ONCE: u64 = 256 << 10;
+/// Bytes that are written at once: a quarter of what a head has in memory, within these bounds. The
+/// disk's other requests wait for them, as does what the thread does for others; but small ones
+/// take longer together.
+const AT_ONCE: RangeInclusive<u64> = 256 << 10..=1 << 20;
 
 /// What to do next.
 enum Work {
@@ -102,7 +104,7 @@ impl Inner {
         let mut buffers = [Buffer::default(), Buffer::default()];
         loop {
             let done = match self.log.wait(next_work).await {
-                Work::Seal => self.seal(&mut buffers[0]).await,
+                Work::Seal => self.seal_beside_other(&mut buffers).await,
                 Work::Flush { commit, all } => self.flush(commit, all, &mut buffers).await,
                 Work::Segment => {
                     self.make_segment().await;
@@ -121,6 +123,19 @@ impl Inner {
                 return Err(error);
             }
         }
+    }
+
+    /// Seals the oldest full head. What goes to the other kind of head is flushed meanwhile, as far
+    /// as that waits for no full one.
+    async fn seal_beside_other(&self, [full, other]: &mut [Buffer; 2]) -> Result<(), Error> {
+        let heat = match self.log.lock().full[0].heat {
+            Heat::Hot => Heat::Cold,
+            Heat::Cold => Heat::Hot,
+        };
+        let is_full = |state: &State| state.full.iter().any(|it| it.heat == heat);
+        let other = self.write_out(other, |it| (!is_full(it)).then(|| it.head(heat)));
+        let (sealed, flushed) = join(self.seal(full), other).await;
+        sealed.and(flushed)
     }
 
     /// Flushes a full head, in two steps, so that the record that seals it says the truth.
@@ -205,10 +220,13 @@ impl Inner {
         let Some(end) = head(&mut self.log.lock()).map(|it| it.end()) else {
             return Ok(());
         };
-        let most = AT_ONCE.min(self.log.options().segment_bytes / 2);
+        let half = self.log.options().segment_bytes / 2;
         loop {
             let flush = match head(&mut self.log.lock()) {
-                Some(head) if head.segment.written() < end => head.flush(most, take(buffer))?,
+                Some(head) if head.segment.written() < end => {
+                    let most = (head.unflushed() / 4).clamp(*AT_ONCE.start(), *AT_ONCE.end());
+                    head.flush(most.min(half), take(buffer))?
+                }
                 _ => None,
             };
             let Some(flush) = flush else {

@@ -178,12 +178,11 @@ pub fn writers_and_the_cleaner_go_on_while_a_checkpoint_is_written() {
     let (disk, mut driver) = Disk::simulated(&simulation);
     let mut versions = vec![0; KEYS as usize];
     let mut rng = fastrand::Rng::with_seed(3);
-    let mut unread = 0;
     for generation in 0..5 {
         driver.block_on(async {
             let (store, report) = open(&disk).await;
-            unread += report.unread;
             assert_eq!(report.checkpoints, [], "generation {generation}");
+            assert_eq!(report.unread > 0, generation > 0, "a checkpoint is used");
             assert_holds(&store, |it| {
                 Some(versions[it as usize]).filter(|&it| it > 0)
             })
@@ -218,8 +217,6 @@ pub fn writers_and_the_cleaner_go_on_while_a_checkpoint_is_written() {
             disk.remove_now(path).expect("it is there");
         }
     }
-    println!("{unread} segments were not read");
-    assert!(unread > 20);
 }
 
 /// A get on the same thread would wait for all keys of a page otherwise.
