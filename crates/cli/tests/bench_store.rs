@@ -121,6 +121,12 @@ fn bad_input_is_one_line_and_nothing_is_lost() {
         (&["--index-memory", "us11"], "us1 to us10"),
         (&["--index-memory", "us5:120%"], "0% up to 99%"),
         (&["--slice=-1"], "slice of -1"),
+        (&["--warm=1K", "--index-memory=us1"], "cannot be used with"),
+        (
+            &["--get-threads=2", "--index-memory=us1"],
+            "cannot be used with",
+        ),
+        (&["--get-threads=2", "--in-flight=1"], "give from 1 to 1"),
     ] {
         let line = refused(store(&folder, args));
         assert!(line.contains(named), "{args:?}: {line}");

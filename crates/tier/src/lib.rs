@@ -26,6 +26,6 @@ pub use arenas::{
 pub use budget::Budget;
 pub use id::TierId;
 pub use memory::{Memory, Native};
-pub use os::{give_back_free_pages, keep_large_blocks_apart};
+pub use os::{give_back_free_pages, keep_large_blocks_apart, share_one_heap};
 pub use side::{SlotTable, Table, TableEntry};
 pub use striped::Striped;

@@ -1,14 +1,15 @@
 //! A store on disk under load, beside the disk's own random reads in the same run.
 //!
-//! One thread drives the disk, maintains the store, and keeps a number of requests in flight;
-//! others may share the gets. It loads all records, closes and opens the store, and then takes
-//! turns: reads of the disk alone, gets of random keys, gets by Zipf's law. At last it overwrites
-//! random records until the space is in its steady state, measures that, and gets beside it;
-//! leaves the store as it is, as a kill would, and opens it once more.
+//! One thread drives the disk and keeps a number of requests in flight, another one maintains the
+//! store, and others may share the gets. It loads all records, closes and opens the store, and then
+//! takes turns: reads of the disk alone, gets of random keys, gets by Zipf's law. At last it
+//! overwrites random records until the space is in its steady state, measures that, and gets beside
+//! it; leaves the store as it is, as a kill would, and opens it once more.
 
 mod as_text;
 mod engine;
 mod in_slow_memory;
+mod maintained;
 mod others;
 mod outcome;
 mod process;
@@ -35,6 +36,7 @@ pub use engine::{Engine, Open, measure_engine};
 pub use in_slow_memory::{
     InMemory, Load, SlowPart, SlowSetting, Turn, measure_beside_dram, measure_in_slow_memory,
 };
+use maintained::Maintained;
 use others::{Draw, Gets, Others};
 use outcome::Measured;
 pub use outcome::{Figure, Outcome, Row};
@@ -238,13 +240,14 @@ impl Run<'_> {
             return Ok(());
         }
         let store = self.open_timed(driver, options, "seconds to open it after a stop")?;
+        let maintained = Maintained::begin(&store)?;
         driver.block_on(async {
             let measured = async {
                 self.reads(&store).await?;
                 self.overwrites(&store).await
             };
             // It ends without a close.
-            match select(pin!(measured), pin!(store.maintain())).await {
+            match select(pin!(measured), maintained).await {
                 Either::Left((measured, _)) => measured,
                 Either::Right((ended, measured)) => {
                     let measured = measured.await;
@@ -355,7 +358,8 @@ impl Run<'_> {
             store.close();
             Ok((loaded?, stats))
         };
-        let (loaded, maintained) = driver.block_on(join(loaded, store.maintain()));
+        let maintained = Maintained::begin(&store)?;
+        let (loaded, maintained) = driver.block_on(join(loaded, maintained));
         maintained.map_err(one_line).and(loaded)
     }
 

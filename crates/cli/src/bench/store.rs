@@ -138,6 +138,7 @@ pub fn run(args: &Args) -> Result<(), Failure> {
     timberline_io::Disk::open_by(setting.files, 1).map_err(|it| disk::refused(&it))?;
     setting.check().map_err(Failure::Impossible)?;
     timberline_tier::keep_large_blocks_apart();
+    timberline_tier::share_one_heap();
     let interrupted = interrupts()?;
     let is_over = || interrupted.load(Relaxed);
     let slow = &args.store.index_memory;

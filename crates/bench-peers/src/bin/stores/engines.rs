@@ -7,7 +7,7 @@ use redb::{Durability, ReadableDatabase, TableDefinition};
 use timberline_bench::store::{Engine, KEY_BYTES, Setting};
 use timberline_store::Store;
 
-/// Ours with futures on one thread, as `timberline bench --store` runs it.
+/// Ours with futures, as `timberline bench --store` runs it: maintained by a thread of its own.
 pub const OURS: &str = "timberline";
 
 type Opener = fn(&Path, &Setting) -> Result<Box<dyn Engine>, String>;
