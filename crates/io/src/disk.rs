@@ -13,6 +13,8 @@ use crate::{Driver, File, Mode, Simulation};
 
 /// Threads at most where io_uring is not available.
 const MOST_THREADS: usize = 64;
+/// The most requests that are under way at a time.
+const MOST_DEPTH: usize = 4096;
 
 /// How requests are carried out.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -81,7 +83,7 @@ impl Disk {
     /// This machine's file systems, by io_uring. Fails where the kernel has none or forbids it.
     pub fn uring(depth: usize) -> io::Result<(Disk, Driver)> {
         let disk = Disk::new(Kind::Uring, None);
-        let driver = Driver::uring(&disk.queue, depth.clamp(1, 4096))?;
+        let driver = Driver::uring(&disk.queue, depth.clamp(1, MOST_DEPTH), true)?;
         Ok((disk, driver))
     }
 
@@ -97,6 +99,21 @@ impl Disk {
         let disk = Disk::new(Kind::Simulated, Some(simulation.clone()));
         let driver = Driver::simulated(&disk.queue, simulation.clone());
         (disk, driver)
+    }
+
+    /// A driver for another thread, which carries requests out as the first one does, `depth` of
+    /// them at a time. Those that are made on its thread while it runs a future need no other
+    /// thread, and those of others do not wait for it.
+    ///
+    /// # Errors
+    /// The system gives no other ring.
+    pub fn another_driver(&self, depth: usize) -> io::Result<Driver> {
+        let queue = Arc::new(self.queue.beside());
+        match (self.kind, &self.simulation) {
+            (Kind::Uring, _) => Driver::uring(&queue, depth.clamp(1, MOST_DEPTH), false),
+            (Kind::Simulated, Some(disk)) => Ok(Driver::simulated(&queue, disk.clone())),
+            _ => Ok(Driver::threads(&queue, depth.clamp(1, MOST_THREADS))),
+        }
     }
 
     fn new(kind: Kind, simulation: Option<Simulation>) -> Disk {

@@ -5,14 +5,19 @@ use std::pin::pin;
 use std::sync::Arc;
 use std::task::{Context, Poll, Wake, Waker};
 use std::thread::JoinHandle;
+use std::time::{Duration, Instant};
 
 use crate::Simulation;
 use crate::pool::Pool;
 use crate::queue::Queue;
 use crate::simulated::Simulated;
 
-/// Carries a disk's requests out. There is one for each disk; when it is dropped, requests that
-/// were not begun fail, and it waits for the others.
+/// Carries a disk's requests out. When it is dropped, requests that were not begun fail, and it
+/// waits for the others.
+///
+/// A disk comes with one; other threads may have [more](crate::Disk::another_driver). While a
+/// driver [runs a future](Self::block_on), requests that are made on its thread are its own. All
+/// others are the first one's.
 ///
 /// An executor of futures calls [`turn`](Self::turn) when it has nothing else to do. A program
 /// without one calls [`spawn`](Self::spawn) once, or [`block_on`](Self::block_on).
@@ -31,8 +36,8 @@ enum Engine {
 
 impl Driver {
     #[cfg(target_os = "linux")]
-    pub(crate) fn uring(queue: &Arc<Queue>, depth: usize) -> io::Result<Driver> {
-        let ring = crate::uring::Ring::new(queue, depth)?;
+    pub(crate) fn uring(queue: &Arc<Queue>, depth: usize, is_first: bool) -> io::Result<Driver> {
+        let ring = crate::uring::Ring::new(queue, depth, is_first)?;
         Ok(Driver {
             engine: Engine::Ring(Box::new(ring)),
             queue: Arc::clone(queue),
@@ -40,7 +45,7 @@ impl Driver {
     }
 
     #[cfg(not(target_os = "linux"))]
-    pub(crate) fn uring(_: &Arc<Queue>, _: usize) -> io::Result<Driver> {
+    pub(crate) fn uring(_: &Arc<Queue>, _: usize, _: bool) -> io::Result<Driver> {
         Err(io::ErrorKind::Unsupported.into())
     }
 
@@ -62,13 +67,17 @@ impl Driver {
     /// Begins the requests that wait, and ends those that are complete: wakes their futures. With
     /// `wait`, sleeps until there is something to do, or until [`Unparker::unpark`].
     pub fn turn(&mut self, wait: bool) {
+        self.turn_for(if wait { Duration::MAX } else { Duration::ZERO });
+    }
+
+    fn turn_for(&mut self, wait: Duration) {
         match &mut self.engine {
             #[cfg(target_os = "linux")]
             Engine::Ring(ring) => ring.turn(wait),
             Engine::Pool(pool) => pool.turn(wait),
             Engine::Simulated(simulated) => {
-                if !simulated.turn(&self.queue) && wait {
-                    self.queue.sleep_in_bed(true);
+                if !simulated.turn(&self.queue) && !wait.is_zero() {
+                    self.queue.sleep_in_bed(true, wait);
                 }
             }
         }
@@ -81,6 +90,29 @@ impl Driver {
 
     /// Runs a future to its end on this thread, and the disk with it.
     pub fn block_on<F: Future>(&mut self, future: F) -> F::Output {
+        self.run(future, |driver| driver.turn(true))
+    }
+
+    /// The same, and calls `each` whenever this much time has passed.
+    pub fn block_on_beside<F: Future>(
+        &mut self,
+        future: F,
+        every: Duration,
+        mut each: impl FnMut(),
+    ) -> F::Output {
+        let mut next = Instant::now() + every;
+        self.run(future, |driver| {
+            let now = Instant::now();
+            if now >= next {
+                each();
+                next = now + every;
+            }
+            driver.turn_for(next - now);
+        })
+    }
+
+    fn run<F: Future>(&mut self, future: F, mut turn: impl FnMut(&mut Driver)) -> F::Output {
+        let _entered = self.queue.enter();
         let waker = Waker::from(Arc::new(self.unparker()));
         let mut context = Context::from_waker(&waker);
         let mut future = pin!(future);
@@ -88,7 +120,7 @@ impl Driver {
             if let Poll::Ready(output) = future.as_mut().poll(&mut context) {
                 return output;
             }
-            self.turn(true);
+            turn(self);
         }
     }
 

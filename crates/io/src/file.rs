@@ -79,10 +79,13 @@ impl Handle {
 
 impl Drop for Handle {
     fn drop(&mut self) {
-        if let Place::Real { file, registered } = &mut self.place
-            && let Some(number) = registered.get_mut().checked_sub(1)
-        {
-            self.queue.release(number, Arc::clone(file));
+        let Place::Real { file, registered } = &mut self.place else {
+            return;
+        };
+        let file = Arc::clone(file);
+        match registered.get_mut().checked_sub(1) {
+            Some(number) => self.queue.release(number, file),
+            None => self.queue.close_aside(file),
         }
     }
 }
@@ -223,7 +226,7 @@ impl File {
             range.start <= range.end && range.end <= buffer.len(),
             "{range:?} of {buffer:?}"
         );
-        let (file, queue) = (Arc::clone(&self.0), Arc::clone(&self.0.queue));
+        let (file, queue) = (Arc::clone(&self.0), self.0.queue.of_this_thread());
         let ticket = queue.push(Request {
             file,
             action,

@@ -3,14 +3,16 @@
 //! A [`Disk`] opens [`File`]s, whose reads and writes are futures. Its [`Driver`] carries them out,
 //! in one of three ways:
 //!
-//! - [`Kind::Uring`]: io_uring. One thread drives it, and submits whole batches with one system
-//!   call.
+//! - [`Kind::Uring`]: io_uring, from Linux 5.11 on. The driver's thread submits whole batches with
+//!   one system call.
 //! - [`Kind::Threads`]: a pool of threads, where io_uring is forbidden (in most containers) or does
 //!   not exist.
 //! - [`Kind::Simulated`]: a disk in memory that is deterministic for a seed and has all the faults
 //!   of real ones ([`Simulation`]).
 //!
 //! [`Disk::open`] takes the first that the machine allows, and says why it is not the one before.
+//!
+//! A thread that has a [driver of its own](Disk::another_driver) waits for no other thread.
 //!
 //! A future owns its [`Buffer`] and gives it back when it is done. If it is dropped before, the
 //! buffer stays alive until the device has finished with it.
@@ -52,4 +54,4 @@ pub use driver::{Driver, Spawned, Unparker};
 pub use file::{File, Mode};
 pub use queue::Counts;
 pub use simulation::{Faults, SECTOR, Simulation};
-pub use wait::{wait_for, wait_for_beside};
+pub use wait::wait_for;

@@ -2,6 +2,7 @@
 
 use std::sync::Arc;
 use std::thread::JoinHandle;
+use std::time::Duration;
 
 use crate::queue::{Queue, Request};
 
@@ -31,13 +32,13 @@ impl Pool {
         }
     }
 
-    /// With `wait`, sleeps until the bell rings.
-    pub fn turn(&self, wait: bool) {
+    /// Sleeps until the bell rings, for so long at most.
+    pub fn turn(&self, wait: Duration) {
         if self.threads.is_empty() {
             while work(&self.queue, Queue::take) {}
         }
-        if wait {
-            self.queue.sleep_in_bed(self.threads.is_empty());
+        if !wait.is_zero() {
+            self.queue.sleep_in_bed(self.threads.is_empty(), wait);
         }
     }
 }

@@ -1,5 +1,6 @@
 //! Requests, kept until their results are fetched.
 
+use std::cell::RefCell;
 use std::collections::VecDeque;
 use std::fs::File;
 use std::io;
@@ -9,6 +10,7 @@ use std::sync::atomic::{AtomicBool, Ordering::SeqCst};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, OnceLock};
 use std::task::{Poll, Waker};
 use std::thread;
+use std::time::{Duration, Instant};
 
 use slab::Slab;
 
@@ -80,7 +82,6 @@ struct State {
     /// Files that were closed and that the ring still knows, with their numbers there.
     released: Vec<(u32, Arc<File>)>,
     closed: bool,
-    counts: Counts,
 }
 
 /// What a disk was asked to do so far.
@@ -115,26 +116,80 @@ impl Counts {
     }
 }
 
-/// The shared state of a disk, its files, its futures and its driver.
+/// The shared state of a disk, its files, its futures and a driver.
 #[derive(Default)]
 pub(crate) struct Queue {
     state: Mutex<State>,
     /// A request came, or the queue was closed.
     changed: Condvar,
     bell: Bell,
+    shared: Arc<Shared>,
+}
+
+/// What all queues of a disk share.
+#[derive(Default)]
+struct Shared {
+    counts: Mutex<Counts>,
     aside: Aside,
 }
 
+thread_local! {
+    /// The queue of the driver that runs a future on this thread.
+    static CURRENT: RefCell<Option<Arc<Queue>>> = const { RefCell::new(None) };
+}
+
+/// Has requests that this thread makes go to a queue, until it is dropped.
+pub(crate) struct Entered {
+    before: Option<Arc<Queue>>,
+}
+
+impl Drop for Entered {
+    fn drop(&mut self) {
+        CURRENT.set(self.before.take());
+    }
+}
+
 impl Queue {
-    /// What was asked for so far.
+    /// Another one of the same disk.
+    pub fn beside(&self) -> Queue {
+        Queue {
+            shared: Arc::clone(&self.shared),
+            ..Queue::default()
+        }
+    }
+
+    /// Has requests of its disk that this thread makes come to it.
+    pub fn enter(self: &Arc<Queue>) -> Entered {
+        Entered {
+            before: CURRENT.replace(Some(Arc::clone(self))),
+        }
+    }
+
+    /// The one to which this thread's requests go: this, or another one of the same disk.
+    pub fn of_this_thread(self: &Arc<Queue>) -> Arc<Queue> {
+        CURRENT.with_borrow(|current| {
+            let current = current.as_ref();
+            let current = current.filter(|it| Arc::ptr_eq(&it.shared, &self.shared));
+            Arc::clone(current.unwrap_or(self))
+        })
+    }
+
+    /// What was asked for so far, of all queues of the disk.
     pub fn counts(&self) -> Counts {
-        self.lock().counts
+        *self.counting()
+    }
+
+    fn counting(&self) -> MutexGuard<'_, Counts> {
+        self.shared
+            .counts
+            .lock()
+            .unwrap_or_else(|it| it.into_inner())
     }
 
     /// Adds a request.
     pub fn push(&self, request: Request) -> Ticket {
+        self.counting().add(&request);
         let mut state = self.lock();
-        state.counts.add(&request);
         let ticket = state.slots.insert(Slot::Waiting(None));
         if state.closed {
             state.slots[ticket] = Slot::Done((request.buffer, Err(gone())));
@@ -154,7 +209,12 @@ impl Queue {
 
     /// Makes calls that may take long.
     pub fn aside(&self) -> &Aside {
-        &self.aside
+        &self.shared.aside
+    }
+
+    /// Drops the last handle of a file aside: to close one that was removed frees its blocks.
+    pub fn close_aside(&self, file: Arc<File>) {
+        self.aside().run(|| drop(file));
     }
 
     /// Takes the oldest request that was not begun, if there is one.
@@ -273,16 +333,18 @@ impl Queue {
     }
 
     /// Sleeps on the driver's thread until the bell rings, or a request waits if the driver is to
-    /// carry it out itself.
-    pub fn sleep_in_bed(&self, for_requests: bool) {
+    /// carry it out itself, or for so long.
+    pub fn sleep_in_bed(&self, for_requests: bool, most: Duration) {
+        let end = Instant::now().checked_add(most);
         self.bell.asleep.store(true, SeqCst);
         let mut bed = self.bell.bed.lock().unwrap_or_else(|it| it.into_inner());
         while !(self.bell.has_rung() || for_requests && self.has_requests()) {
-            bed = self
-                .bell
-                .changed
-                .wait(bed)
-                .unwrap_or_else(|it| it.into_inner());
+            let left = end.map_or(Duration::MAX, |end| end - Instant::now().min(end));
+            if left.is_zero() {
+                break;
+            }
+            let waited = self.bell.changed.wait_timeout(bed, left);
+            bed = waited.unwrap_or_else(|it| it.into_inner()).0;
         }
         drop(bed);
         self.bell.rise();
@@ -297,11 +359,14 @@ impl Queue {
         std::mem::take(&mut self.lock().released)
     }
 
-    /// The driver may forget a file, if it is there.
+    /// The driver may forget a file, if it is there, which is closed then.
     pub fn release(&self, number: u32, file: Arc<File>) {
         let mut state = self.lock();
         if !state.closed {
             state.released.push((number, file));
+            drop(state);
+            // It may have nothing else to do for long.
+            self.bell.wake();
         }
     }
 

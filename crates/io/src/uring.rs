@@ -5,10 +5,12 @@
 #![allow(unsafe_code)]
 
 use std::io;
+use std::mem::take;
 use std::ops::RangeInclusive;
 use std::os::fd::{AsRawFd, OwnedFd, RawFd};
 use std::sync::Arc;
 use std::sync::atomic::Ordering::Relaxed;
+use std::time::Duration;
 
 use io_uring::{IoUring, opcode, squeue, types};
 use rustix::event::{EventfdFlags, eventfd};
@@ -30,6 +32,9 @@ const GROUP: RangeInclusive<usize> = 4..=8;
 /// the thread has other work, entries wait until there are as many as a turn hands out, or for this
 /// many turns. Before it sleeps, none waits.
 const PATIENCE: u32 = 4;
+/// One of so many bytes waits for no others, and a sync does not: the call is little beside what
+/// they take, and who makes large ones has turns that take long.
+const LARGE: usize = 64 << 10;
 
 /// A ring, and the requests that the kernel works on.
 pub(crate) struct Ring {
@@ -41,7 +46,9 @@ pub(crate) struct Ring {
     under_way: usize,
     /// Turns since the last call of the kernel.
     deferred: u32,
-    /// Numbers of files that are free, `None` where the kernel has no table of files.
+    /// Whether an entry is not to wait.
+    is_urgent: bool,
+    /// Numbers of files that are free, `None` where there is no table of files.
     free_files: Option<Vec<u32>>,
     event: Arc<OwnedFd>,
     /// The kernel's buffer for reads of the event file; alive as long as the ring.
@@ -50,7 +57,8 @@ pub(crate) struct Ring {
 }
 
 impl Ring {
-    pub fn new(queue: &Arc<Queue>, depth: usize) -> io::Result<Ring> {
+    /// One that knows files by numbers if it is its disk's first: they have one number.
+    pub fn new(queue: &Arc<Queue>, depth: usize, is_first: bool) -> io::Result<Ring> {
         // One more for the event file.
         let entries = depth as u32 + 1;
         let cooperative = IoUring::builder()
@@ -59,7 +67,13 @@ impl Ring {
             .build(entries);
         // Kernels before 5.19 do not know the first flag.
         let ring = cooperative.or_else(|_| IoUring::builder().setup_clamp().build(entries))?;
-        let has_files = ring.submitter().register_files_sparse(FILES).is_ok();
+        if !ring.params().is_feature_ext_arg() {
+            return Err(io::Error::new(
+                io::ErrorKind::Unsupported,
+                "the kernel is older than 5.11",
+            ));
+        }
+        let has_files = is_first && ring.submitter().register_files_sparse(FILES).is_ok();
         let event = Arc::new(eventfd(0, EventfdFlags::CLOEXEC)?);
         let bell = Arc::clone(&event);
         queue.bell().set_waker(move || {
@@ -73,6 +87,7 @@ impl Ring {
             requests: Vec::new(),
             under_way: 0,
             deferred: 0,
+            is_urgent: false,
             free_files: has_files.then(|| (0..FILES).rev().collect()),
             event,
             event_count: Box::new(0),
@@ -80,8 +95,9 @@ impl Ring {
         })
     }
 
-    /// Gives waiting requests to the kernel and takes complete ones back.
-    pub fn turn(&mut self, wait: bool) {
+    /// Gives waiting requests to the kernel and takes complete ones back. Waits for so long if
+    /// there is nothing to do.
+    pub fn turn(&mut self, wait: Duration) {
         self.forget_files();
         while self.under_way < self.depth
             && let Some((ticket, request)) = self.queue.take()
@@ -90,7 +106,8 @@ impl Ring {
         }
         self.listen();
         let group = (self.under_way / 4).clamp(*GROUP.start(), *GROUP.end());
-        let is_early = self.deferred < PATIENCE && self.ring.submission().len() < group;
+        let are_few = self.ring.submission().len() < group;
+        let is_early = self.deferred < PATIENCE && are_few && !take(&mut self.is_urgent);
         let has_completions = !self.ring.completion().is_empty();
         let mut is_deferred = false;
         let mut go_on = || {
@@ -100,10 +117,16 @@ impl Ring {
                 false => self.ring.submit(),
             }
         };
+        let time = types::Timespec::from(wait);
+        let submitter = self.ring.submitter();
+        let sleep = || match wait {
+            Duration::MAX => submitter.submit_and_wait(1),
+            _ => submitter.submit_with_args(1, &types::SubmitArgs::new().timespec(&time)),
+        };
         let submitted = match (wait, has_completions) {
-            (false, _) => self.ring.submit(),
-            (true, true) => go_on(),
-            (true, false) => self.queue.sleep(|| self.ring.submit_and_wait(1), go_on),
+            (Duration::ZERO, _) => self.ring.submit(),
+            (_, true) => go_on(),
+            (_, false) => self.queue.sleep(sleep, go_on),
         };
         self.deferred = if is_deferred { self.deferred + 1 } else { 0 };
         self.end_complete(submitted, group);
@@ -122,6 +145,7 @@ impl Ring {
         let Place::Real { file, .. } = &request.file.place else {
             unreachable!("a simulated disk has no ring");
         };
+        self.is_urgent |= request.range.len() >= LARGE || request.action == Action::Sync;
         let (fixed, plain) = (registered.map(types::Fixed), types::Fd(file.as_raw_fd()));
         let bytes = &mut request.buffer[request.range.clone()];
         let (start, len, offset) = (bytes.as_mut_ptr(), bytes.len() as u32, request.offset);
@@ -143,13 +167,14 @@ impl Ring {
 
     /// A file's number in the ring's table; `None` where it has no place there.
     fn registered(&mut self, request: &Request) -> Option<u32> {
+        let free = self.free_files.as_mut()?;
         let Place::Real { file, registered } = &request.file.place else {
             return None;
         };
         if let Some(number) = registered.load(Relaxed).checked_sub(1) {
             return Some(number);
         }
-        let number = self.free_files.as_mut()?.pop()?;
+        let number = free.pop()?;
         match self
             .ring
             .submitter()
@@ -161,7 +186,7 @@ impl Ring {
                 Some(number)
             }
             Err(_) => {
-                self.free_files.as_mut()?.push(number);
+                free.push(number);
                 None
             }
         }
@@ -180,8 +205,7 @@ impl Ring {
             {
                 self.free_files.get_or_insert_default().push(number);
             }
-            // To close a file that was removed frees its blocks: milliseconds.
-            self.queue.aside().run(|| drop(file));
+            self.queue.close_aside(file);
         }
     }
 
@@ -244,7 +268,7 @@ impl Ring {
                     .complete(ticket, (Buffer::default(), Err(failed)));
             }
         }
-        std::mem::forget(std::mem::take(&mut self.event_count));
+        std::mem::forget(take(&mut self.event_count));
         (self.under_way, self.event_is_read) = (0, false);
     }
 }
@@ -269,7 +293,8 @@ fn sync(entry: opcode::Fsync) -> squeue::Entry {
 /// Whether the call may simply be repeated after completions were taken.
 fn is_passing(error: &io::Error) -> bool {
     use rustix::io::Errno;
-    let passing = [Errno::INTR, Errno::AGAIN, Errno::BUSY].map(Errno::raw_os_error);
+    // The last one: the time that it was to wait is over.
+    let passing = [Errno::INTR, Errno::AGAIN, Errno::BUSY, Errno::TIME].map(Errno::raw_os_error);
     error
         .raw_os_error()
         .is_some_and(|code| passing.contains(&code))

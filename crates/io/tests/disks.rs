@@ -5,7 +5,8 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
-use std::task::{Context, Wake, Waker};
+use std::task::{Context, Poll, Wake, Waker};
+use std::time::Duration;
 
 use timberline_io::{BLOCK, Buffer, Disk, Driver, Kind, Mode, Simulation, wait_for};
 
@@ -233,6 +234,56 @@ fn a_turn_hands_out_a_part_of_what_ended() {
             driver.turn(true);
         }
     }
+}
+
+/// Another driver carries out what its thread asks for, though nobody drives the first; a file
+/// belongs to both. It ends with its own requests only.
+#[test]
+fn another_driver_serves_its_own_thread() {
+    on_each(|disk, mut first, folder| {
+        let path = folder.join("a");
+        let file = disk.open_file(&path, Mode::create()).expect("it opens");
+        let mut another = disk.another_driver(2).expect("there is one");
+        let thread = std::thread::spawn({
+            let file = file.clone();
+            move || {
+                let written = another.block_on(async {
+                    // More than its depth.
+                    for block in 0..10u8 {
+                        let at = u64::from(block) * BLOCK as u64;
+                        let (_, written) = file.write_all(buffer(block, BLOCK), 0..BLOCK, at).await;
+                        written?;
+                    }
+                    file.sync().await
+                });
+                written.expect("it is written");
+            }
+        });
+        thread.join().expect("it needs no other thread");
+        for block in 0..10u8 {
+            let at = u64::from(block) * BLOCK as u64;
+            let (bytes, read) = first.block_on(file.read_exact(buffer(99, BLOCK), 0..BLOCK, at));
+            read.expect("the first one goes on");
+            assert!(bytes.iter().all(|&byte| byte == block));
+        }
+        let counts = disk.counts();
+        assert_eq!((counts.reads, counts.writes, counts.syncs), (10, 10, 1));
+    });
+}
+
+#[test]
+fn a_driver_sleeps_no_longer_than_it_is_to() {
+    on_each(|_, mut driver, _| {
+        let calls = AtomicUsize::new(0);
+        let ten = std::future::poll_fn(|_| match calls.load(Relaxed) {
+            ..10 => Poll::Pending,
+            _ => Poll::Ready(()),
+        });
+        // Nothing else wakes it.
+        driver.block_on_beside(ten, Duration::from_millis(1), || {
+            calls.fetch_add(1, Relaxed);
+        });
+    });
 }
 
 #[test]

@@ -1,14 +1,16 @@
-//! A store's own threads: one drives its disk, one maintains it.
+//! A store's own threads: one drives its disk, one maintains it and carries out what that asks for.
 
 use std::path::Path;
 use std::sync::{Arc, Mutex};
 use std::thread::JoinHandle;
 use std::time::Duration;
 
-use timberline_io::{Disk, Driver, Spawned, wait_for, wait_for_beside};
+use timberline_io::{Disk, Driver, Spawned, wait_for};
 
 use crate::{Durability, Error, Options, Report, Store};
 
+/// Requests of maintenance to the disk that are under way at a time.
+const MAINTENANCE_DEPTH: usize = 64;
 /// How often it is looked for what has expired, unless commits have an interval.
 const EVERY: Duration = Duration::from_secs(1);
 
@@ -51,12 +53,15 @@ impl Store {
         let driver = driver.spawn().map_err(Error::thread)?;
         let (store, report) = wait_for(Store::open_on(&disk, folder.as_ref(), options))?;
         let maintained = store.clone();
+        // So that what it waits for does not go through another thread.
+        let driver_of_it = disk.another_driver(MAINTENANCE_DEPTH);
+        let mut driver_of_it = driver_of_it.map_err(Error::thread)?;
         let maintain = move || {
             let (every, commits) = match durability {
                 Durability::Interval(every) => (every, true),
                 Durability::None | Durability::Each => (EVERY, false),
             };
-            wait_for_beside(maintained.maintain(), every, || {
+            driver_of_it.block_on_beside(maintained.maintain(), every, || {
                 if commits {
                     maintained.begin_commit();
                 }

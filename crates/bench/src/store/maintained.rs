@@ -6,8 +6,10 @@ use std::task::{Context, Poll};
 use std::thread::JoinHandle;
 
 use futures_util::future::{FutureExt, RemoteHandle};
-use timberline_io::wait_for;
 use timberline_store::{Error, Store};
+
+/// Requests to the disk that are under way at a time.
+const DEPTH: usize = 64;
 
 /// Maintains a store, as the one does that [`Store::open`] begins, until it was closed. The thread
 /// that drives the disk waits for this, or drops it, which ends maintenance as a kill would.
@@ -20,14 +22,16 @@ impl Maintained {
     /// Begins it.
     ///
     /// # Errors
-    /// One line: the system gives no thread.
+    /// One line: the system gives no thread, or no driver for it.
     pub fn begin(store: &Store) -> Result<Maintained, String> {
+        let driver = store.disk().another_driver(DEPTH);
+        let mut driver = driver.map_err(|error| format!("no driver for maintenance: {error}"))?;
         let store = store.clone();
         let maintain = async move { store.maintain().await };
         let (maintain, ended) = maintain.remote_handle();
         let thread = std::thread::Builder::new()
             .name("timberline-maintenance".into())
-            .spawn(|| wait_for(maintain))
+            .spawn(move || driver.block_on(maintain))
             .map_err(|error| format!("no thread for maintenance: {error}"))?;
         Ok(Maintained {
             ended: Some(ended),
