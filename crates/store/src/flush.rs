@@ -2,23 +2,17 @@
 
 use std::io;
 use std::mem::take;
-use std::ops::RangeInclusive;
 use std::pin::pin;
 use std::sync::Arc;
 
 use timberline_io::{BLOCK, Buffer};
 
-use crate::head::{Flush, Head, Heat};
+use crate::head::{AT_ONCE, Flush, Head, Heat};
 use crate::log::{RESERVE, SPARES, State};
 use crate::record::{Kind, Record};
 use crate::segment::{Header, Segment};
 use crate::store::Inner;
 use crate::{Error, Store, join};
-
-/// Bytes that are written at once: a quarter of what a head has in memory, within these bounds. The
-/// disk's other requests wait for them, as does what the thread does for others; but small ones
-/// take longer together.
-const AT_ONCE: RangeInclusive<u64> = 256 << 10..=1 << 20;
 
 /// What to do next.
 enum Work {
@@ -45,12 +39,14 @@ impl Store {
         let others = join(self.inner.clean_all(), self.inner.checkpoint_all());
         let (mut flushes, mut others) = (pin!(self.inner.flush_all()), pin!(others));
         let mut are_others = true;
-        // It is over when the flushes are: the others need them.
+        // It is over when the flushes are: the others need them. They come first, so that the disk
+        // has their next write while the others are at work.
         std::future::poll_fn(|context| {
-            if are_others {
+            let flushed = flushes.as_mut().poll(context);
+            if flushed.is_pending() && are_others {
                 are_others = others.as_mut().poll(context).is_pending();
             }
-            flushes.as_mut().poll(context)
+            flushed
         })
         .await?;
         self.inner.write_checkpoint(true).await;
@@ -162,9 +158,7 @@ impl Inner {
         self.write_out(buffer, |state| state.full.first_mut())
             .await?;
         segment.sync().await?;
-        let mut state = self.log.lock();
-        state.full.remove(0);
-        state.changed();
+        self.log.lock().sealed();
         Ok(())
     }
 

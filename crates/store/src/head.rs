@@ -3,6 +3,7 @@
 //! There are two heads. New records go to the hot one; records that cleaning moves go to the cold
 //! one, so that old records, which live long, don't mix with new ones.
 
+use std::ops::RangeInclusive;
 use std::sync::Arc;
 
 use timberline_io::{BLOCK, Buffer};
@@ -21,6 +22,10 @@ pub(crate) enum Heat {
 
 /// Bytes that all heads together keep in memory before appending waits.
 pub(crate) const UNFLUSHED: u64 = 8 << 20;
+/// Bytes that are written at once: a quarter of what a head has in memory, within these bounds. The
+/// disk's other requests wait for them, as does what the thread does for others; but small ones
+/// take longer together.
+pub(crate) const AT_ONCE: RangeInclusive<u64> = 256 << 10..=1 << 20;
 /// Bytes in memory that are written without a reason.
 const ENOUGH: u64 = 1 << 20;
 
@@ -51,16 +56,23 @@ pub(crate) struct Flush {
 }
 
 impl Head {
-    pub fn new(heat: Heat, segment: Arc<Segment>) -> Head {
+    /// An empty one. `tail` is memory for it, if there is some to use again.
+    pub fn new(heat: Heat, segment: Arc<Segment>, mut tail: Vec<u8>) -> Head {
+        tail.clear();
         Head {
             heat,
             segment,
             is_of_reserve: false,
-            tail: Vec::new(),
+            tail,
             base: START,
             start: START,
             sequence: 0,
         }
+    }
+
+    /// Its memory, when everything is in the file.
+    pub fn into_tail(self) -> Vec<u8> {
+        self.tail
     }
 
     /// The number of the last record; 0 if there is none.

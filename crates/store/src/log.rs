@@ -33,6 +33,9 @@ pub(crate) struct State {
     /// Heads that are full, oldest first: they are flushed and sealed.
     pub full: Vec<Head>,
     pub spares: Vec<Arc<Segment>>,
+    /// Memory of heads that were sealed, for the next: to map as much again costs more than to fill
+    /// it.
+    tails: Vec<Vec<u8>>,
     /// Why no segment could be made.
     pub no_segments: Option<Error>,
     /// The number of the last record when cleaning last looked for a segment. Without newer ones it
@@ -367,7 +370,8 @@ impl Log {
             let segment = state.spares.remove(0);
             let mut segments = self.segments.write().unwrap_or_else(|it| it.into_inner());
             segments.insert(segment.id(), Arc::clone(&segment));
-            let mut head = Head::new(heat, segment);
+            let tail = state.tails.pop().unwrap_or_default();
+            let mut head = Head::new(heat, segment, tail);
             head.is_of_reserve = spares <= RESERVE;
             let full = std::mem::replace(state.head(heat), head);
             state.full.push(full);
@@ -441,8 +445,8 @@ impl State {
     /// With two segments that are empty. `last` is the number of the last record.
     pub fn new(hot: Arc<Segment>, cold: Arc<Segment>, next: SegmentId, last: u64) -> State {
         State {
-            hot: Head::new(Heat::Hot, hot),
-            cold: Head::new(Heat::Cold, cold),
+            hot: Head::new(Heat::Hot, hot, Vec::new()),
+            cold: Head::new(Heat::Cold, cold, Vec::new()),
             full: Vec::new(),
             spares: Vec::new(),
             no_segments: None,
@@ -460,6 +464,7 @@ impl State {
             synced: 0,
             checkpoint_wanted: false,
             checkpointed: next,
+            tails: Vec::new(),
             checkpoints: 0,
             checkpoint_failure: None,
             cleaned: 0,
@@ -545,6 +550,16 @@ impl State {
     }
 
     /// Asks for a sync of both heads. Returns its number.
+    /// The oldest full head is sealed.
+    pub fn sealed(&mut self) {
+        let tail = self.full.remove(0).into_tail();
+        let kept: usize = self.tails.iter().map(Vec::capacity).sum();
+        if (kept + tail.capacity()) as u64 <= UNFLUSHED {
+            self.tails.push(tail);
+        }
+        self.changed();
+    }
+
     pub fn want_sync(&mut self) -> u64 {
         self.sync_wanted += 1;
         self.changed();

@@ -9,14 +9,15 @@ use std::mem::take;
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 use std::sync::{RwLock, RwLockWriteGuard};
 
+use crate::head::AT_ONCE;
 use crate::location::{Location, SegmentId};
 use crate::record::{Kind, Record};
 
 /// Bytes of a line of the processor's caches.
 const LINE: usize = 64;
 
-/// Bytes of a chunk, unless one write has more.
-const CHUNK: u64 = 256 << 10;
+/// Bytes of a chunk, unless one record has more.
+const CHUNK: u64 = *AT_ONCE.end();
 
 /// A place of the log as a number that sorts as it does.
 fn ordered((segment, offset): (SegmentId, u64)) -> u64 {
