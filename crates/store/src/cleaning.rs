@@ -293,6 +293,7 @@ impl Inner {
                 } else {
                     return Ok(());
                 };
+                let mut place = None;
                 let placed = |moved: Location| {
                     if record.kind == Kind::Put {
                         self.index
@@ -300,13 +301,18 @@ impl Inner {
                             .expect("a word is changed in place");
                         self.log.count(None, Some(moved));
                         victim.kill(location);
-                        let was_near = self.window.read(location, |_, _| ()).is_some();
-                        if !self.cache.relocate(location, moved) && was_near {
-                            self.cache.insert(moved, record.expires, record.value);
-                        }
+                        place = Some(moved);
                     }
                 };
-                match self.log.append_moved(&record, placed)? {
+                let appended = self.log.append_moved(&record, placed)?;
+                // Others need not wait for this with the log's lock.
+                if let Some(moved) = place {
+                    let was_near = self.window.read(location, |_, _| ()).is_some();
+                    if !self.cache.relocate(location, moved) && was_near {
+                        self.cache.insert(moved, record.expires, record.value);
+                    }
+                }
+                match appended {
                     Appended::NotNow(changes) => changes,
                     Appended::At(()) | Appended::Refused => return Ok(()),
                 }

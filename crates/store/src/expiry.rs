@@ -221,8 +221,12 @@ impl Inner {
                     let mut state = self.log.lock();
                     self.moments.note(&*self.index, &self.log, &key);
                     let word = self.index.remove(&key);
-                    self.changed(&key, word, None, None);
+                    let old = self.changed(&key, word, None, None);
                     state.expired += 1;
+                    drop(state);
+                    if let Some(old) = old {
+                        self.forget_value(old);
+                    }
                 }
                 self.settle(&key, at);
             }

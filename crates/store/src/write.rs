@@ -192,6 +192,8 @@ impl Inner {
         let is_twice = has_twice(entries);
         // Times that records of these keys had before, and their keys.
         let mut times = SmallVec::<[_; 1]>::new();
+        // Records that no key has any more.
+        let mut gone = SmallVec::<[Location; 4]>::new();
         // Whether the index took a key that it had no place for.
         let mut is_new = false;
         let appended = reserved.and_then(|()| {
@@ -220,8 +222,11 @@ impl Inner {
                     };
                     is_new |= is_put && old.is_none();
                     let new = is_put.then_some((location, entry.large));
-                    if let Some(at) = self.changed(entry.key, old, new, Some(segment)) {
-                        times.push((at, entry.key));
+                    if let Some(old) = self.changed(entry.key, old, new, Some(segment)) {
+                        if old.expires() {
+                            times.push((self.deadlines.get(entry.key), entry.key));
+                        }
+                        gone.push(old);
                     }
                     if entry.expires != NEVER {
                         self.deadlines.place(entry.key, entry.expires);
@@ -229,6 +234,10 @@ impl Inner {
                     Ok(true)
                 })
         });
+        // Others need not wait for this with the log's lock.
+        for old in gone {
+            self.forget_value(old);
+        }
         if is_new {
             self.look_at_index();
         }
@@ -280,15 +289,15 @@ impl Inner {
 
     /// A key's word in the index was `old`, and now its record lies at `new`, with its value if it
     /// is in pieces; the caller holds the log's lock. `segment` is the one to which records are
-    /// appended now, if that is known. Returns when the old record would have
-    /// expired.
+    /// appended now, if that is known. Returns where the old record lies, to
+    /// [forget its value](Self::forget_value).
     pub fn changed(
         &self,
         key: &[u8],
         old: Option<u64>,
         new: Option<(Location, Option<&Arc<Value>>)>,
         segment: Option<&Segment>,
-    ) -> Option<u64> {
+    ) -> Option<Location> {
         let old = old.filter(|&word| word != PENDING);
         let large = new.and_then(|it| it.1);
         let was_large = old.is_some_and(|word| Location::from_word(word).is_large());
@@ -307,11 +316,14 @@ impl Inner {
             Some(segment) => self.log.count_in(segment, old, new.map(|it| it.0)),
             None => self.log.count(old, new.map(|it| it.0)),
         }
-        let old = old?;
+        old
+    }
+
+    /// Nobody will want the value of a record that no key has any more.
+    pub fn forget_value(&self, old: Location) {
         if !self.window.is_young(old) {
             self.cache.remove(old);
         }
-        old.expires().then(|| self.deadlines.get(key))
     }
 
     /// Whether a record that is to be appended is fresh: it expires, and its key has no record, so
