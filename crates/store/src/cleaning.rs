@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use smallvec::SmallVec;
 
-use crate::Error;
+use crate::join::Turn;
 use crate::location::{Location, SegmentId};
 use crate::log::{Appended, NewRecord, RESERVE};
 use crate::pieces::{Value, piece_of};
@@ -13,6 +13,7 @@ use crate::record::{Kind, Record};
 use crate::records::Records;
 use crate::segment::{START, Segment};
 use crate::store::Inner;
+use crate::{Error, join};
 
 /// Cleaning begins when less than this fraction of the full segments is live, also where there is
 /// space: a store takes at most a third more than what is live. Where the limit of space leaves
@@ -24,6 +25,15 @@ const TOO_LIVE: f64 = 0.95;
 /// In a cache, a segment of which no more is live is cleaned; otherwise the oldest is evicted.
 const FEW_LIVE: f64 = 0.5;
 
+/// Records after which others have a turn, who may be on the same thread: what they ask the disk
+/// for waits for it.
+const RECORDS: u32 = 64;
+
+/// Bytes that are read of a segment at once: few where no put waits, so that gets wait for less.
+const AT_ONCE: u64 = 64 << 10;
+/// The same while puts wait.
+const MUCH_AT_ONCE: u64 = 256 << 10;
+
 /// Why a segment is cleaned.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Purpose {
@@ -34,57 +44,81 @@ enum Purpose {
 }
 
 impl Inner {
-    /// Cleans whenever it is worth it, until a write fails or the store closes.
+    /// Cleans whenever it is worth it, until a write fails or the store closes: two segments at a
+    /// time while puts wait, so that records of one are moved while the other waits for the disk. A
+    /// cache deletes its oldest keys, in their order.
     pub async fn clean_all(&self) {
+        match self.log.options().evict {
+            true => self.clean_one_by_one().await,
+            false => {
+                join(self.clean_one_by_one(), self.clean_one_by_one()).await;
+            }
+        }
+    }
+
+    async fn clean_one_by_one(&self) {
         loop {
             let go_on = self.log.wait(|state| {
                 if state.closing || state.failed.is_some() {
                     return Some(false);
                 }
-                state.is_cleaning = std::mem::take(&mut state.cleaning_wanted);
-                state.is_cleaning.then_some(true)
+                let is_wanted = std::mem::take(&mut state.cleaning_wanted);
+                state.cleaners += usize::from(is_wanted);
+                is_wanted.then_some(true)
             });
             if !go_on.await {
                 return;
             }
-            loop {
-                // What has expired is obsolete.
-                self.remove_expired().await;
-                let is_wanted = std::mem::take(&mut self.log.lock().eviction_wanted);
-                let is_index_full = is_wanted || self.log.options().evict && self.is_index_full();
-                let Some((victim, purpose)) = self.victim(is_index_full) else {
-                    let mut state = self.log.lock();
-                    // A put that waits for memory would wait for ever. A head that is full will
-                    // be a segment whose keys can go.
-                    if is_index_full && state.full.is_empty() {
-                        state.no_victim = Some(state.open());
-                    }
-                    break;
-                };
-                self.log.lock().is_evicting = is_index_full && purpose == Purpose::Evict;
-                let cleaned = self.clean(&victim, purpose).await;
-                self.log.lock().is_evicting = false;
-                match cleaned {
-                    Ok(()) => {}
-                    // A segment that can't be read or removed stays as it is.
-                    Err(Error::Disk(..) | Error::Corrupt(..)) => victim.keep(),
-                    // The disk is full of what others have. It may be tried again.
-                    Err(Error::Full) => {
-                        let mut state = self.log.lock();
-                        if is_index_full {
-                            state.no_victim = Some(state.open());
-                        }
-                        break;
-                    }
-                    Err(_) => {
-                        victim.keep();
-                        break;
-                    }
-                }
-            }
+            while self.clean_next().await {}
             let mut state = self.log.lock();
-            state.is_cleaning = false;
+            state.cleaners -= 1;
             state.changed();
+        }
+    }
+
+    /// Cleans the segment that is most worth it. Whether to look for another one.
+    async fn clean_next(&self) -> bool {
+        // What has expired is obsolete.
+        self.remove_expired().await;
+        let is_wanted = std::mem::take(&mut self.log.lock().eviction_wanted);
+        let is_index_full = is_wanted || self.log.options().evict && self.is_index_full();
+        let Some((victim, purpose)) = self.victim(is_index_full) else {
+            let mut state = self.log.lock();
+            // A put that waits for memory would wait for ever. A head that is full will be a
+            // segment whose keys can go.
+            if is_index_full && state.full.is_empty() {
+                state.no_victim = Some(state.open());
+            }
+            return false;
+        };
+        {
+            let mut state = self.log.lock();
+            state.is_evicting = is_index_full && purpose == Purpose::Evict;
+            state.victims.push(victim.id());
+        }
+        let cleaned = self.clean(&victim, purpose).await;
+        let mut state = self.log.lock();
+        state.is_evicting = false;
+        state.victims.retain(|&it| it != victim.id());
+        state.changed();
+        match cleaned {
+            Ok(()) => true,
+            // A segment that can't be read or removed stays as it is.
+            Err(Error::Disk(..) | Error::Corrupt(..)) => {
+                victim.keep();
+                true
+            }
+            // The disk is full of what others have. It may be tried again.
+            Err(Error::Full) => {
+                if is_index_full {
+                    state.no_victim = Some(state.open());
+                }
+                false
+            }
+            Err(_) => {
+                victim.keep();
+                false
+            }
         }
     }
 
@@ -93,13 +127,14 @@ impl Inner {
     /// System", TOCS 10(1), 1992, §3.5). In a cache whose index is full, the oldest one that has
     /// keys.
     fn victim(&self, is_index_full: bool) -> Option<(Arc<Segment>, Purpose)> {
-        let (open, is_full, is_short, now) = {
+        let (others, is_full, is_short, now) = {
             let mut state = self.log.lock();
             state.looked_at = state.sequence;
-            let open: Vec<_> = state.heads().map(|head| head.segment.id()).collect();
+            let mut others = state.victims.clone();
+            others.extend(state.heads().map(|head| head.segment.id()));
             let is_full = state.no_segments.is_some();
             let is_short = is_full && state.spares.len() < RESERVE;
-            (open, is_full, is_short, state.sequence)
+            (others, is_full, is_short, state.sequence)
         };
         let all = self.log.segments();
         let first = all.iter().min_by_key(|it| it.began())?;
@@ -111,8 +146,8 @@ impl Inner {
         // Space that the store left when it was closed is like that of obsolete records.
         let filled = |it: &Arc<Segment>| it.filled(self.log.options().segment_bytes);
         let moving = |it: &Arc<Segment>| it.moving(others_began(it)) * filled(it);
-        let is_open = |it: &&Arc<Segment>| open.contains(&it.id());
-        let mut full: Vec<_> = all.iter().filter(|it| !is_open(it)).cloned().collect();
+        let is_other = |it: &&Arc<Segment>| others.contains(&it.id());
+        let mut full: Vec<_> = all.iter().filter(|it| !is_other(it)).cloned().collect();
         let live: f64 = full.iter().map(|it| it.utilization() * filled(it)).sum();
         let deletes = full.iter().map(moving).sum::<f64>() - live;
         let are_many = deletes > (TOO_LIVE - ENOUGH_LIVE) * full.len() as f64;
@@ -168,7 +203,12 @@ impl Inner {
             // Bytes of records that eviction passes over.
             let mut left = victim.written() / 2;
             let mut coming = Coming::default();
+            records.read_by(self.read_at_once());
+            let mut turn = Turn::default();
             while let Some(location) = records.next().await? {
+                if turn.after(RECORDS).await {
+                    records.read_by(self.read_at_once());
+                }
                 let (record, is_known) =
                     (records.record(), coming.is_known(self, &records, location));
                 // A location that the index has left does not come back.
@@ -230,6 +270,15 @@ impl Inner {
         Ok(())
     }
 
+    /// Bytes to read of a segment at once.
+    fn read_at_once(&self) -> u64 {
+        // There is a second victim while puts wait.
+        match self.log.lock().victims.len() {
+            ..2 => AT_ONCE,
+            _ => MUCH_AT_ONCE,
+        }
+    }
+
     /// Deletes a key if its record or its value counts. A delete is written, so that no older
     /// record of the key comes back after a crash.
     async fn evict(&self, key: &[u8], counts: impl Fn(&Inner) -> bool) -> Result<(), Error> {
@@ -265,7 +314,7 @@ impl Inner {
                     victim.kill(location);
                 }
             };
-            match self.log.append_moved(&record, placed)? {
+            match self.log.append_moved(victim.id(), &record, placed)? {
                 Appended::NotNow(changes) => self.log.wait_for_change(changes).await,
                 Appended::At(()) | Appended::Refused => break,
             }
@@ -304,7 +353,7 @@ impl Inner {
                         place = Some(moved);
                     }
                 };
-                let appended = self.log.append_moved(&record, placed)?;
+                let appended = self.log.append_moved(victim.id(), &record, placed)?;
                 // Others need not wait for this with the log's lock.
                 if let Some(moved) = place {
                     let was_near = self.window.read(location, |_, _| ()).is_some();

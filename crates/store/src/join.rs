@@ -34,13 +34,15 @@ pub async fn join<A: Future, B: Future>(a: A, b: B) -> (A::Output, B::Output) {
 pub(crate) struct Turn(u32);
 
 impl Turn {
-    /// Another step is about to be done. After so many, others go on first.
-    pub async fn after(&mut self, most: u32) {
+    /// Another step is about to be done. After so many, others go on first; whether they did.
+    pub async fn after(&mut self, most: u32) -> bool {
         self.0 += 1;
-        if self.0 >= most {
+        let is_over = self.0 >= most;
+        if is_over {
             self.0 = 0;
             take_turns().await;
         }
+        is_over
     }
 }
 

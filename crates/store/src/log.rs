@@ -49,7 +49,10 @@ pub(crate) struct State {
     pub is_evicting: bool,
     /// No segment had keys that could go while these were the hot and the cold one.
     pub no_victim: Option<[SegmentId; 2]>,
-    pub is_cleaning: bool,
+    /// Cleaners that are at work or look for it.
+    pub cleaners: usize,
+    /// The segments that they clean, the one that was begun first in front.
+    pub victims: Vec<SegmentId>,
     /// The number of the next segment.
     pub next: SegmentId,
     /// The number of the last record.
@@ -100,6 +103,8 @@ enum Purpose {
     Put,
     /// Makes records obsolete, so that cleaning finds space.
     Delete,
+    /// Makes space, when other segments that are cleaned have done so.
+    CleaningBeside,
     /// Makes space. Nobody else does, so it can't wait for any.
     Cleaning,
 }
@@ -110,7 +115,7 @@ impl Purpose {
         match self {
             Purpose::Put => RESERVE,
             // Records of a segment that is cleaned fit into one, whatever was there before.
-            Purpose::Delete => 1,
+            Purpose::Delete | Purpose::CleaningBeside => 1,
             Purpose::Cleaning => 0,
         }
     }
@@ -313,15 +318,20 @@ impl Log {
         Ok(Appended::At(sequence))
     }
 
-    /// Appends a record that cleaning moves, if it is possible at once; `placed` learns where it
-    /// lies.
+    /// Appends a record that cleaning moves out of a segment, if it is possible at once; `placed`
+    /// learns where it lies.
     pub fn append_moved(
         &self,
+        victim: SegmentId,
         record: &Record,
         placed: impl FnOnce(Location),
     ) -> Result<Appended<()>, Error> {
         let mut state = self.lock();
-        if !self.make_space(&mut state, Heat::Cold, record.bytes(), Purpose::Cleaning)? {
+        let purpose = match state.victims.first() == Some(&victim) {
+            true => Purpose::Cleaning,
+            false => Purpose::CleaningBeside,
+        };
+        if !self.make_space(&mut state, Heat::Cold, record.bytes(), purpose)? {
             return Ok(Appended::NotNow(state.changes));
         }
         let was_due = state.cold.is_due();
@@ -361,7 +371,12 @@ impl Log {
         // for cleaning, which would wait for the space that it alone can make.
         let is_kept = match begins {
             true => spares <= purpose.leaves(),
-            false => purpose == Purpose::Put && head.is_of_reserve && spares < RESERVE,
+            false => match purpose {
+                Purpose::Put => head.is_of_reserve && spares < RESERVE,
+                // The rest of the head is for what was begun before.
+                Purpose::CleaningBeside => spares < purpose.leaves(),
+                Purpose::Delete | Purpose::Cleaning => false,
+            },
         };
         if is_kept {
             return state.wait_for_segment(purpose);
@@ -449,13 +464,15 @@ impl State {
             cold: Head::new(Heat::Cold, cold, Vec::new()),
             full: Vec::new(),
             spares: Vec::new(),
+            tails: Vec::new(),
             no_segments: None,
             looked_at: last,
             cleaning_wanted: false,
             eviction_wanted: false,
             is_evicting: false,
             no_victim: None,
-            is_cleaning: false,
+            cleaners: 0,
+            victims: Vec::new(),
             next,
             sequence: last,
             durable: last,
@@ -464,7 +481,6 @@ impl State {
             synced: 0,
             checkpoint_wanted: false,
             checkpointed: next,
-            tails: Vec::new(),
             checkpoints: 0,
             checkpoint_failure: None,
             cleaned: 0,
@@ -504,13 +520,16 @@ impl State {
             return Err(Error::Full);
         }
         // As long as cleaning may find space, waiting helps.
-        if self.cleaning_wanted || self.is_cleaning {
+        if self.cleaning_wanted {
             return Ok(false);
         }
         if self.looked_at != self.sequence {
-            // What was written since has made others obsolete.
+            // What was written since has made others obsolete. A second cleaner may be free.
             self.cleaning_wanted = true;
             self.changed();
+            return Ok(false);
+        }
+        if self.cleaners > 0 {
             return Ok(false);
         }
         // The next one that asks has another attempt made to find space.
@@ -529,6 +548,16 @@ impl State {
     /// The segments that are written to.
     pub fn open(&self) -> [SegmentId; 2] {
         [self.hot.segment.id(), self.cold.segment.id()]
+    }
+
+    /// The oldest full head is sealed.
+    pub fn sealed(&mut self) {
+        let tail = self.full.remove(0).into_tail();
+        let kept: usize = self.tails.iter().map(Vec::capacity).sum();
+        if (kept + tail.capacity()) as u64 <= UNFLUSHED {
+            self.tails.push(tail);
+        }
+        self.changed();
     }
 
     /// All heads with records that may be in memory only.
@@ -550,16 +579,6 @@ impl State {
     }
 
     /// Asks for a sync of both heads. Returns its number.
-    /// The oldest full head is sealed.
-    pub fn sealed(&mut self) {
-        let tail = self.full.remove(0).into_tail();
-        let kept: usize = self.tails.iter().map(Vec::capacity).sum();
-        if (kept + tail.capacity()) as u64 <= UNFLUSHED {
-            self.tails.push(tail);
-        }
-        self.changed();
-    }
-
     pub fn want_sync(&mut self) -> u64 {
         self.sync_wanted += 1;
         self.changed();

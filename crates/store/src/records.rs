@@ -6,18 +6,21 @@ use std::task::{Context, Poll, Waker};
 use timberline_io::{Buffer, SECTOR};
 
 use crate::Error;
+use crate::join::take_turns;
 use crate::location::{GRAIN, Location};
 use crate::read::{read, read_into};
 use crate::record::{HEADER, Record};
 use crate::segment::Segment;
 
-/// Bytes that are read at once.
+/// Bytes that are read at once, unless [otherwise said](Records::read_by).
 const CHUNK: u64 = 256 << 10;
 
 /// Reads a segment's records in order. Damaged ones are passed over. While those of one chunk are
 /// looked at, the next chunk is read.
 pub(crate) struct Records<'a> {
     segment: &'a Segment,
+    /// Bytes that are read at once.
+    chunk: u64,
     /// The record, and where the next one is looked for.
     offset: u64,
     next: u64,
@@ -46,6 +49,7 @@ impl<'a> Records<'a> {
     pub fn new(segment: &'a Segment, from: u64) -> Records<'a> {
         Records {
             segment,
+            chunk: CHUNK,
             offset: from,
             next: from,
             bytes: Vec::new(),
@@ -55,6 +59,11 @@ impl<'a> Records<'a> {
             in_damage: false,
             damaged_bytes: 0,
         }
+    }
+
+    /// Reads so many bytes at once from now on.
+    pub fn read_by(&mut self, bytes: u64) {
+        self.chunk = bytes;
     }
 
     /// Bytes that were passed over because they are no records.
@@ -156,6 +165,8 @@ impl<'a> Records<'a> {
             self.bytes.extend_from_slice(&buffer[new]);
             if chunk.to < end {
                 self.ahead = Some(self.begin(chunk.to, end, buffer)?);
+                // So that a driver on this thread gives it to the disk before what follows.
+                take_turns().await;
             }
         }
         Ok(())
@@ -170,7 +181,7 @@ impl<'a> Records<'a> {
     /// from which on the file may be written to, are taken from it.
     fn begin(&self, from: u64, end: u64, mut buffer: Buffer) -> Result<Chunk<'a>, Error> {
         let sector = SECTOR as u64;
-        let to = end.min(from + CHUNK);
+        let to = end.min(from + self.chunk);
         let range = from / sector * sector..to.next_multiple_of(sector);
         let bytes = (range.end - range.start) as usize;
         if buffer.len() < bytes {
