@@ -29,8 +29,11 @@ enum Work {
 impl Store {
     /// Moves records from memory to the disk, cleans segments and writes checkpoints, until
     /// [`close`](Self::close) or a write fails. Writers wait for it, so it has to run beside them,
-    /// once for a store. If it panics, or is dropped before its end, all who wait get
-    /// [`Error::ReadOnly`], as do all writes from then on.
+    /// once for a store. A thread of its own runs it by [a driver of its
+    /// own](timberline_io::Disk::another_driver), so that neither waits for the other's thread.
+    ///
+    /// If it panics, or is dropped before its end, all who wait get [`Error::ReadOnly`], as do all
+    /// writes from then on.
     pub async fn maintain(&self) -> Result<(), Error> {
         let mut ending = Ending {
             inner: &self.inner,

@@ -9,8 +9,6 @@ use timberline_io::{Disk, Driver, Spawned, wait_for};
 
 use crate::{Durability, Error, Options, Report, Store};
 
-/// Requests of maintenance to the disk that are under way at a time.
-const MAINTENANCE_DEPTH: usize = 64;
 /// How often it is looked for what has expired, unless commits have an interval.
 const EVERY: Duration = Duration::from_secs(1);
 
@@ -24,6 +22,9 @@ pub(crate) struct Threads {
 impl Store {
     /// Requests to the disk that are under way at a time, where [`open`](Self::open) chooses.
     pub const DEPTH: usize = 256;
+    /// The same of what [`maintain`](Self::maintain) asks for, where it has a driver of its own:
+    /// reads of two segments that are cleaned, writes to two others, a checkpoint.
+    pub const MAINTENANCE_DEPTH: usize = 8;
 
     /// Opens the store in a folder, or makes one there. Loads its checkpoint, and reads the records
     /// that came behind it, or all where there is none; the report says what was found. A folder is
@@ -54,7 +55,7 @@ impl Store {
         let (store, report) = wait_for(Store::open_on(&disk, folder.as_ref(), options))?;
         let maintained = store.clone();
         // So that what it waits for does not go through another thread.
-        let driver_of_it = disk.another_driver(MAINTENANCE_DEPTH);
+        let driver_of_it = disk.another_driver(Store::MAINTENANCE_DEPTH);
         let mut driver_of_it = driver_of_it.map_err(Error::thread)?;
         let maintain = move || {
             let (every, commits) = match durability {

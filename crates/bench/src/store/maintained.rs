@@ -8,9 +8,6 @@ use std::thread::JoinHandle;
 use futures_util::future::{FutureExt, RemoteHandle};
 use timberline_store::{Error, Store};
 
-/// Requests to the disk that are under way at a time.
-const DEPTH: usize = 64;
-
 /// Maintains a store, as the one does that [`Store::open`] begins, until it was closed. The thread
 /// that drives the disk waits for this, or drops it, which ends maintenance as a kill would.
 pub struct Maintained {
@@ -24,7 +21,7 @@ impl Maintained {
     /// # Errors
     /// One line: the system gives no thread, or no driver for it.
     pub fn begin(store: &Store) -> Result<Maintained, String> {
-        let driver = store.disk().another_driver(DEPTH);
+        let driver = store.disk().another_driver(Store::MAINTENANCE_DEPTH);
         let mut driver = driver.map_err(|error| format!("no driver for maintenance: {error}"))?;
         let store = store.clone();
         let maintain = async move { store.maintain().await };
