@@ -13,8 +13,6 @@ use crate::{Driver, File, Mode, Simulation};
 
 /// Threads at most where io_uring is not available.
 const MOST_THREADS: usize = 64;
-/// The most requests that are under way at a time.
-const MOST_DEPTH: usize = 4096;
 
 /// How requests are carried out.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -83,7 +81,7 @@ impl Disk {
     /// This machine's file systems, by io_uring. Fails where the kernel has none or forbids it.
     pub fn uring(depth: usize) -> io::Result<(Disk, Driver)> {
         let disk = Disk::new(Kind::Uring, None);
-        let driver = Driver::uring(&disk.queue, depth.clamp(1, MOST_DEPTH), true)?;
+        let driver = Driver::uring(&disk.queue, depth, true)?;
         Ok((disk, driver))
     }
 
@@ -110,7 +108,7 @@ impl Disk {
     pub fn another_driver(&self, depth: usize) -> io::Result<Driver> {
         let queue = Arc::new(self.queue.beside());
         match (self.kind, &self.simulation) {
-            (Kind::Uring, _) => Driver::uring(&queue, depth.clamp(1, MOST_DEPTH), false),
+            (Kind::Uring, _) => Driver::uring(&queue, depth, false),
             (Kind::Simulated, Some(disk)) => Ok(Driver::simulated(&queue, disk.clone())),
             _ => Ok(Driver::threads(&queue, depth.clamp(1, MOST_THREADS))),
         }

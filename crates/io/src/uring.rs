@@ -21,6 +21,8 @@ use crate::queue::{Action, Queue, Request};
 
 /// Files that a ring can know in advance, which saves the kernel a look-up for each request.
 const FILES: u32 = 1024;
+/// The most requests that are under way at a time.
+const MOST_DEPTH: usize = 4096;
 /// Names the read of the event file, instead of a ticket.
 const EVENT: u64 = u64::MAX;
 /// A turn hands out a quarter of as many requests as are under way, within these bounds, even if
@@ -59,6 +61,7 @@ pub(crate) struct Ring {
 impl Ring {
     /// One that knows files by numbers if it is its disk's first: they have one number.
     pub fn new(queue: &Arc<Queue>, depth: usize, is_first: bool) -> io::Result<Ring> {
+        let depth = depth.clamp(1, MOST_DEPTH);
         // One more for the event file.
         let entries = depth as u32 + 1;
         let cooperative = IoUring::builder()

@@ -10,7 +10,7 @@ use crate::location::{Location, SegmentId};
 use crate::log::{Appended, NewRecord, RESERVE};
 use crate::pieces::{Value, piece_of};
 use crate::record::{Kind, Record};
-use crate::records::Records;
+use crate::records::{CHUNK, Records};
 use crate::segment::{START, Segment};
 use crate::store::Inner;
 use crate::{Error, join};
@@ -29,10 +29,8 @@ const FEW_LIVE: f64 = 0.5;
 /// for waits for it.
 const RECORDS: u32 = 64;
 
-/// Bytes that are read of a segment at once: few where no put waits, so that gets wait for less.
-const AT_ONCE: u64 = 64 << 10;
-/// The same while puts wait.
-const MUCH_AT_ONCE: u64 = 256 << 10;
+/// Bytes that are read of a segment at once where no put waits: few, so that gets wait for less.
+const SMALL_CHUNK: u64 = 64 << 10;
 
 /// Why a segment is cleaned.
 #[derive(Clone, Copy, PartialEq, Eq)]
@@ -274,8 +272,8 @@ impl Inner {
     fn read_at_once(&self) -> u64 {
         // There is a second victim while puts wait.
         match self.log.lock().victims.len() {
-            ..2 => AT_ONCE,
-            _ => MUCH_AT_ONCE,
+            ..2 => SMALL_CHUNK,
+            _ => CHUNK,
         }
     }
 

@@ -6,8 +6,8 @@ use crate::head::UNFLUSHED;
 use crate::location::MAX_SEGMENT;
 use crate::{Caching, Clock, Error, IndexMemory};
 
-/// Bytes of memory for what is on its way to the disk: heads, which grow by doubling, and a copy of
-/// one that is written.
+/// Bytes of memory for what is on its way to the disk: heads, which grow by doubling, as much of
+/// sealed ones as may be unflushed, which the next use, and copies of what is written.
 const BUFFERS: u64 = 4 * UNFLUSHED;
 
 /// When a write is acknowledged, and so what a crash of the machine can lose.

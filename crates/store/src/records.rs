@@ -13,7 +13,7 @@ use crate::record::{HEADER, Record};
 use crate::segment::Segment;
 
 /// Bytes that are read at once, unless [otherwise said](Records::read_by).
-const CHUNK: u64 = 256 << 10;
+pub(crate) const CHUNK: u64 = 256 << 10;
 
 /// Reads a segment's records in order. Damaged ones are passed over. While those of one chunk are
 /// looked at, the next chunk is read.

@@ -227,7 +227,7 @@ pub fn writers_and_the_cleaner_go_on_while_a_checkpoint_is_written() {
         }
     }
     println!("{unread} segments were not read");
-    assert!(unread > 20);
+    assert!(unread > 60, "{unread}");
 }
 
 /// A get on the same thread would wait for all keys of a page otherwise.
