@@ -5,6 +5,7 @@ use std::sync::Arc;
 
 use smallvec::SmallVec;
 
+use crate::head::BESIDE_READS;
 use crate::join::Turn;
 use crate::location::{Location, SegmentId};
 use crate::log::{Appended, NewRecord, RESERVE};
@@ -29,9 +30,6 @@ const FEW_LIVE: f64 = 0.5;
 /// for waits for it.
 const RECORDS: u32 = 64;
 
-/// Bytes that are read of a segment at once where no put waits: few, so that gets wait for less.
-const SMALL_CHUNK: u64 = 64 << 10;
-
 /// Why a segment is cleaned.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Purpose {
@@ -43,8 +41,8 @@ enum Purpose {
 
 impl Inner {
     /// Cleans whenever it is worth it, until a write fails or the store closes: two segments at a
-    /// time while puts wait, so that records of one are moved while the other waits for the disk. A
-    /// cache deletes its oldest keys, in their order.
+    /// time while puts wait and nobody reads from the disk, so that records of one are moved while
+    /// the other waits for the disk. A cache deletes its oldest keys, in their order.
     pub async fn clean_all(&self) {
         match self.log.options().evict {
             true => self.clean_one_by_one().await,
@@ -59,6 +57,9 @@ impl Inner {
             let go_on = self.log.wait(|state| {
                 if state.closing || state.failed.is_some() {
                     return Some(false);
+                }
+                if state.cleaners > 0 && self.reads.are_under_way() {
+                    return None;
                 }
                 let is_wanted = std::mem::take(&mut state.cleaning_wanted);
                 state.cleaners += usize::from(is_wanted);
@@ -270,10 +271,9 @@ impl Inner {
 
     /// Bytes to read of a segment at once.
     fn read_at_once(&self) -> u64 {
-        // There is a second victim while puts wait.
-        match self.log.lock().victims.len() {
-            ..2 => SMALL_CHUNK,
-            _ => CHUNK,
+        match self.reads.are_under_way() {
+            true => BESIDE_READS,
+            false => CHUNK,
         }
     }
 

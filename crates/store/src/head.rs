@@ -22,9 +22,11 @@ pub(crate) enum Heat {
 
 /// Bytes that all heads together keep in memory before appending waits.
 pub(crate) const UNFLUSHED: u64 = 8 << 20;
-/// Bytes that are written at once: a quarter of what a head has in memory, within these bounds. The
-/// disk's other requests wait for them, as does what the thread does for others; but small ones
-/// take longer together.
+/// Bytes that maintenance reads or writes at once while records are read for others: those wait for
+/// it on the disk.
+pub(crate) const BESIDE_READS: u64 = 64 << 10;
+/// Bytes that are written at once otherwise: a quarter of what a head has in memory, within these
+/// bounds. Small ones take longer together.
 pub(crate) const AT_ONCE: RangeInclusive<u64> = 256 << 10..=1 << 20;
 /// Bytes in memory that are written without a reason.
 const ENOUGH: u64 = 1 << 20;

@@ -163,8 +163,10 @@ impl Inner {
         let Some(segment) = segment(location.segment()) else {
             return Ok(None);
         };
+        let under_way = self.reads.begin_disk();
         let read = self.on_disk(&segment, location, |it| put_of(Some(it), key).map(found));
         let (found, bytes) = read.await?;
+        drop(under_way);
         self.reads.note_disk();
         self.cache
             .insert_read(location, found.expires, &found.value);

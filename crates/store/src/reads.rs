@@ -1,13 +1,18 @@
-//! Where records were found that were read.
+//! Where records were found that were read, and how many are being read from the disk.
 
-use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
+use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering::Relaxed};
 
+use crossbeam_utils::CachePadded;
 use timberline_tier::Striped;
 
-/// Counts for each thread: what is read from memory is so fast that threads which write to one line
-/// for it would slow one another down.
 #[derive(Default)]
-pub(crate) struct Reads(Striped<Counts>);
+pub(crate) struct Reads {
+    /// For each thread: what is read from memory is so fast that threads which write to one line
+    /// for it would slow one another down.
+    counts: Striped<Counts>,
+    /// Apart from what all threads read.
+    under_way: CachePadded<AtomicUsize>,
+}
 
 #[derive(Default)]
 struct Counts {
@@ -15,23 +20,46 @@ struct Counts {
     on_disk: AtomicU64,
 }
 
+/// A record is being read from the disk.
+pub(crate) struct UnderWay<'a>(&'a AtomicUsize);
+
+impl Drop for UnderWay<'_> {
+    fn drop(&mut self) {
+        self.0.fetch_sub(1, Relaxed);
+    }
+}
+
 impl Reads {
     /// A record was in memory.
     pub fn note_memory(&self) {
-        add_one(&self.0.assigned().in_memory);
+        add_one(&self.counts.assigned().in_memory);
+    }
+
+    /// A record is read from the disk, until this is dropped.
+    pub fn begin_disk(&self) -> UnderWay<'_> {
+        self.under_way.fetch_add(1, Relaxed);
+        UnderWay(&self.under_way)
+    }
+
+    /// Whether any record is being read from the disk.
+    pub fn are_under_way(&self) -> bool {
+        self.under_way.load(Relaxed) > 0
     }
 
     /// A record was read from the disk.
     pub fn note_disk(&self) {
-        add_one(&self.0.assigned().on_disk);
+        add_one(&self.counts.assigned().on_disk);
     }
 
     pub fn found_in_memory(&self) -> u64 {
-        self.0.iter().map(|it| it.in_memory.load(Relaxed)).sum()
+        self.counts
+            .iter()
+            .map(|it| it.in_memory.load(Relaxed))
+            .sum()
     }
 
     pub fn read_from_disk(&self) -> u64 {
-        self.0.iter().map(|it| it.on_disk.load(Relaxed)).sum()
+        self.counts.iter().map(|it| it.on_disk.load(Relaxed)).sum()
     }
 }
 

@@ -435,6 +435,7 @@ impl Run<'_> {
     async fn overwrites(&mut self, store: &Store) -> Result<(), String> {
         let setting = self.setting;
         let mut rng = Rng::new(setting.seed, 4);
+        let before = self.half_before_cleaning(store, &mut rng).await?;
         let mut make = || {
             put(
                 store.clone(),
@@ -466,39 +467,82 @@ impl Run<'_> {
         let live = setting.records as f64 * payload;
         let space = space as f64 / live;
         self.figure("space at its peak ÷ live bytes", &[space]);
-        self.gets_beside_puts(store, &mut rng.clone()).await
+        self.gets_beside_puts(store, &mut rng.clone(), &before)
+            .await
     }
 
-    /// Half of the requests are gets, whose latencies are beside those of gets alone.
-    async fn gets_beside_puts(&mut self, store: &Store, rng: &mut Rng) -> Result<(), String> {
-        let setting = self.setting;
+    /// Half of the requests are gets, half overwrites, as long as the store has space left. Returns
+    /// the 99th percentiles of what gets take.
+    async fn half_before_cleaning(
+        &mut self,
+        store: &Store,
+        rng: &mut Rng,
+    ) -> Result<Vec<f64>, String> {
+        let mut all = Vec::new();
+        let cleaned = store.stats().cleaned;
+        for _ in 0..self.setting.rounds {
+            let (_, p99_us) = self.half(store, rng).await?;
+            if store.stats().cleaned > cleaned {
+                break;
+            }
+            all.push(p99_us);
+        }
+        Ok(all)
+    }
+
+    /// Half of the requests are gets, whose latencies are beside those of gets alone, and those of
+    /// the same requests `before` segments were cleaned.
+    async fn gets_beside_puts(
+        &mut self,
+        store: &Store,
+        rng: &mut Rng,
+        before: &[f64],
+    ) -> Result<(), String> {
         let (mut all, mut slower) = (Vec::new(), Vec::new());
-        let records = setting.records;
+        let mut p99s_us = Vec::new();
+        let records = self.setting.records;
         let any: Draw = Arc::new(move |rng| rng.below(records));
-        for _ in 0..setting.rounds {
+        for _ in 0..self.setting.rounds {
             let alone = self.gets(store, (&any, rng), 1).await?;
-            let of_gets = RefCell::new(Latencies::default());
-            let make = || {
-                let (store, id) = (store.clone(), rng.below(setting.records));
-                let (is_get, of_gets) = (rng.bits() & 1 == 0, &of_gets);
-                async move {
-                    if !is_get {
-                        return put(store, id, setting.value_bytes).await;
-                    }
-                    let start = Instant::now();
-                    let done = get(store, id, setting.value_bytes).await;
-                    of_gets.borrow_mut().record(start.elapsed());
-                    done
-                }
-            };
-            let slice = setting.for_a_slice();
-            all.push(self.run(Some(store), make, slice).await?);
-            slower.push(of_gets.into_inner().p99_us() / alone.p99_us);
+            let (half, p99_us) = self.half(store, rng).await?;
+            all.push(half);
+            p99s_us.push(p99_us);
+            slower.push(p99_us / alone.p99_us);
         }
         self.rows.push(Row::new("half gets, half overwrites", &all));
-        let name = "99th percentile of gets beside as many overwrites ÷ without";
+        let cleaning: Vec<f64> = { p99s_us.iter().zip(before) }
+            .map(|(beside, before)| beside / before)
+            .collect();
+        if !cleaning.is_empty() {
+            let name = "99th percentile of these gets ÷ before segments were cleaned";
+            self.figure(name, &cleaning);
+        }
+        let name = "99th percentile of these gets ÷ of gets alone";
         self.figure(name, &slower);
         Ok(())
+    }
+
+    /// Half of the requests are gets, half overwrites, for a slice. Returns the 99th percentile of
+    /// what gets take, too.
+    async fn half(&mut self, store: &Store, rng: &mut Rng) -> Result<(Measured, f64), String> {
+        let setting = self.setting;
+        let of_gets = RefCell::new(Latencies::default());
+        let make = || {
+            let (store, id) = (store.clone(), rng.below(setting.records));
+            let (is_get, of_gets) = (rng.bits() & 1 == 0, &of_gets);
+            async move {
+                if !is_get {
+                    return put(store, id, setting.value_bytes).await;
+                }
+                let start = Instant::now();
+                let done = get(store, id, setting.value_bytes).await;
+                of_gets.borrow_mut().record(start.elapsed());
+                done
+            }
+        };
+        let slice = setting.for_a_slice();
+        let measured = self.run(Some(store), make, slice).await?;
+        Ok((measured, of_gets.into_inner().p99_us()))
     }
 }
 

@@ -1,6 +1,7 @@
 //! Space on the disk: cleaning bounds it, and a full store recovers.
 
 use std::collections::BTreeMap;
+use std::task::{Context, Waker};
 
 use timberline_io::Faults;
 use timberline_store::{Batch, Durability, Error, Options, Store};
@@ -36,6 +37,59 @@ pub fn overwriting_for_ever_needs_no_more_space() {
         assert!(stats.cleaned > 100 && stats.segments <= 20);
         // A checkpoint, and the next one under way, take 16 bytes a key and whole blocks.
         assert!(simulation.used() <= 20 * SEGMENT + 2 * (600 * 16 + 3 * 4096));
+    }));
+}
+
+#[test]
+fn what_reads_wait_for_is_small() {
+    let (_, disk, mut driver) = simulated(7);
+    let options = Options {
+        segment_bytes: 4 << 20,
+        capacity: 12 * (4 << 20),
+        cache_bytes: 0,
+        durability: Durability::None,
+        ..options()
+    };
+    driver.block_on(with_store(&disk, options, async |store| {
+        const KEYS: u32 = 32_000;
+        const RECORD: u64 = 1040;
+        let mut rng = fastrand::Rng::with_seed(7);
+        let overwrite = async |keys: &mut dyn Iterator<Item = u32>| {
+            let (before, cleaned) = (disk.counts(), store.stats().cleaned);
+            for key in keys {
+                let put = store.put(&key.to_le_bytes(), &[1; 1000]).await;
+                put.expect("there is space");
+            }
+            let counts = disk.counts();
+            let mean = |bytes, requests| bytes / u64::max(requests, 1);
+            let read = mean(
+                counts.read_bytes - before.read_bytes,
+                counts.reads - before.reads,
+            );
+            let written = mean(
+                counts.written_bytes - before.written_bytes,
+                counts.writes - before.writes,
+            );
+            (read, written, store.stats().cleaned - cleaned)
+        };
+        overwrite(&mut (0..KEYS)).await;
+        let mut any = std::iter::repeat_with(|| rng.u32(0..KEYS)).take(3 * KEYS as usize);
+        let (read, written, cleaned) = overwrite(&mut any).await;
+        assert!(cleaned > 10, "{cleaned}");
+        assert!(read > 128 << 10 && written > 128 << 10, "{read}, {written}");
+
+        // A get whose read is under way for as long as nobody looks at it.
+        let key = 3u32.to_le_bytes();
+        let mut get = Box::pin(store.get(&key));
+        let mut context = Context::from_waker(Waker::noop());
+        assert!(get.as_mut().poll(&mut context).is_pending());
+        let mut any = std::iter::repeat_with(|| rng.u32(4..KEYS)).take(3 * KEYS as usize);
+        let (read, written, cleaned) = overwrite(&mut any).await;
+        assert!(cleaned > 10, "{cleaned}");
+        let most = (64 << 10) + RECORD + 8192;
+        assert!(read <= most && written <= most, "{read}, {written}");
+        let value = get.await.expect("it is read");
+        assert_eq!(value, Some(vec![1; 1000]));
     }));
 }
 
