@@ -134,11 +134,12 @@ pub fn run(args: &Args) -> Result<(), Failure> {
         seed: args.comparison.seed,
         files: disk::kind(args.store.disk),
     };
+    // In front of the disk, which may have threads.
+    timberline_tier::keep_large_blocks_apart();
+    timberline_tier::share_one_heap();
     // Before anything is made.
     timberline_io::Disk::open_by(setting.files, 1).map_err(|it| disk::refused(&it))?;
     setting.check().map_err(Failure::Impossible)?;
-    timberline_tier::keep_large_blocks_apart();
-    timberline_tier::share_one_heap();
     let interrupted = interrupts()?;
     let is_over = || interrupted.load(Relaxed);
     let slow = &args.store.index_memory;
