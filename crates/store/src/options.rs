@@ -48,7 +48,8 @@ pub struct Options {
     /// 32 MiB for what is on its way to the disk. As the index grows the cache shrinks, and then
     /// puts of new keys fail with [`Error::OutOfMemory`]. With the GNU C library, a program that is
     /// to keep to it by resident memory calls `timberline_tier::keep_large_blocks_apart` first, and
-    /// `share_one_heap` beside it where several hundred MiB are cached.
+    /// `share_one_heap` beside it where several hundred MiB are cached; both before it has other
+    /// threads, those of a disk too. With jemalloc, `narenas:1,dirty_decay_ms:500` does the same.
     /// [`Store::set_memory_bytes`](crate::Store::set_memory_bytes) changes it while the store is
     /// open.
     pub memory_bytes: u64,

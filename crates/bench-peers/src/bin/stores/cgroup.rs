@@ -36,6 +36,8 @@ impl Group {
             .arg(self.0.join("cgroup.procs"))
             .arg(program.get_program())
             .args(program.get_args());
+        let set = program.get_envs();
+        shell.envs(set.filter_map(|(name, value)| Some((name, value?))));
         shell.stdout(std::process::Stdio::piped()).spawn()
     }
 }

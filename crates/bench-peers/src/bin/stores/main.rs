@@ -28,6 +28,13 @@ use crate::engines::{OURS, names, opener};
 #[global_allocator]
 static ALLOCATOR: tikv_jemallocator::Jemalloc = tikv_jemallocator::Jemalloc;
 
+/// What ours has it do, as [`Options::memory_bytes`](timberline_store::Options) advises: all
+/// threads share a heap, whose free pages go back soon. Others keep its defaults: with these, one
+/// of them was slower.
+const OF_OURS: &str = "narenas:1,dirty_decay_ms:500,muzzy_decay_ms:0";
+/// Where jemalloc looks for that.
+const CONFIGURATION: &str = "MALLOC_CONF";
+
 /// Compare stores on disk, side by side.
 #[derive(Parser)]
 #[command(name = "stores", version, max_term_width = 100)]
@@ -168,6 +175,9 @@ fn in_a_child(name: &str, group: Option<&Group>) -> Result<Outcome, String> {
         .args(std::env::args_os().skip(1))
         .args(["--child", name]);
     child.stdout(Stdio::piped());
+    if name == OURS && std::env::var_os(CONFIGURATION).is_none() {
+        child.env(CONFIGURATION, OF_OURS);
+    }
     let child = match group {
         Some(group) => group.spawn(child).map_err(said)?,
         None => child.spawn().map_err(said)?,
