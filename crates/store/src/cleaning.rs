@@ -411,3 +411,70 @@ fn oldest(segments: &[Arc<Segment>], without: SegmentId) -> u64 {
     let began = others.map(|it| it.began());
     began.min().unwrap_or(u64::MAX)
 }
+
+#[cfg(test)]
+mod tests {
+    use std::future::poll_fn;
+    use std::path::Path;
+    use std::pin::pin;
+    use std::task::{Context, Waker};
+
+    use timberline_io::{Disk, Simulation};
+
+    use super::*;
+    use crate::{Durability, Options, Store};
+
+    /// The most segments that are cleaned at a time while records of a full store are overwritten,
+    /// beside a get whose read nobody looks at, or without.
+    fn most_at_a_time(beside_get: bool) -> usize {
+        let (disk, mut driver) = Disk::simulated(&Simulation::new(1));
+        const KEYS: u32 = 960;
+        let segment_bytes = 64 << 10;
+        let options = Options {
+            segment_bytes,
+            capacity: 20 * segment_bytes,
+            cache_bytes: 0,
+            durability: Durability::None,
+            direct: false,
+            ..Options::default()
+        };
+        driver.block_on(async {
+            let opened = Store::open_on(&disk, Path::new("store"), options).await;
+            let (store, _) = opened.expect("it opens");
+            let put = async |key: u32| {
+                let put = store.put(&key.to_le_bytes(), &[1; 1000]).await;
+                put.expect("there is space");
+            };
+            let work = async {
+                for key in 0..KEYS {
+                    put(key).await;
+                }
+                let mut get = Box::pin(store.get(&[0; 4]));
+                if beside_get {
+                    let mut context = Context::from_waker(Waker::noop());
+                    assert!(get.as_mut().poll(&mut context).is_pending());
+                }
+                for number in 0..5000u32 {
+                    put(number.wrapping_mul(40_503) % KEYS).await;
+                }
+                store.close();
+            };
+            let mut work = pin!(join(work, store.maintain()));
+            let mut most = 0;
+            let (_, maintained) = poll_fn(|context| {
+                let done = work.as_mut().poll(context);
+                most = most.max(store.inner.log.lock().victims.len());
+                done
+            })
+            .await;
+            maintained.expect("nothing fails");
+            most
+        })
+    }
+
+    #[test]
+    fn two_segments_are_cleaned_at_a_time_unless_somebody_reads() {
+        assert_eq!(most_at_a_time(false), 2);
+        assert_eq!(most_at_a_time(true), 1);
+    }
+}
