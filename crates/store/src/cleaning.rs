@@ -5,7 +5,6 @@ use std::sync::Arc;
 
 use smallvec::SmallVec;
 
-use crate::head::BESIDE_READS;
 use crate::join::Turn;
 use crate::location::{Location, SegmentId};
 use crate::log::{Appended, NewRecord, RESERVE};
@@ -202,11 +201,11 @@ impl Inner {
             // Bytes of records that eviction passes over.
             let mut left = victim.written() / 2;
             let mut coming = Coming::default();
-            records.read_by(self.read_at_once());
+            records.read_by(self.reads.at_once(CHUNK));
             let mut turn = Turn::default();
             while let Some(location) = records.next().await? {
                 if turn.after(RECORDS).await {
-                    records.read_by(self.read_at_once());
+                    records.read_by(self.reads.at_once(CHUNK));
                 }
                 let (record, is_known) =
                     (records.record(), coming.is_known(self, &records, location));
@@ -267,14 +266,6 @@ impl Inner {
         state.no_segments = None;
         state.changed();
         Ok(())
-    }
-
-    /// Bytes to read of a segment at once.
-    fn read_at_once(&self) -> u64 {
-        match self.reads.are_under_way() {
-            true => BESIDE_READS,
-            false => CHUNK,
-        }
     }
 
     /// Deletes a key if its record or its value counts. A delete is written, so that no older

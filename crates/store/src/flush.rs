@@ -7,7 +7,7 @@ use std::sync::Arc;
 
 use timberline_io::{BLOCK, Buffer};
 
-use crate::head::{AT_ONCE, BESIDE_READS, Flush, Head, Heat};
+use crate::head::{AT_ONCE, Flush, Head, Heat};
 use crate::log::{RESERVE, SPARES, State};
 use crate::record::{Kind, Record};
 use crate::segment::{Header, Segment};
@@ -221,11 +221,8 @@ impl Inner {
         loop {
             let flush = match head(&mut self.log.lock()) {
                 Some(head) if head.segment.written() < end => {
-                    let most = match self.reads.are_under_way() {
-                        true => BESIDE_READS,
-                        false => (head.unflushed() / 4).clamp(*AT_ONCE.start(), *AT_ONCE.end()),
-                    };
-                    head.flush(most.min(half), take(buffer))?
+                    let most = (head.unflushed() / 4).clamp(*AT_ONCE.start(), *AT_ONCE.end());
+                    head.flush(self.reads.at_once(most).min(half), take(buffer))?
                 }
                 _ => None,
             };

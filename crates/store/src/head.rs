@@ -22,11 +22,8 @@ pub(crate) enum Heat {
 
 /// Bytes that all heads together keep in memory before appending waits.
 pub(crate) const UNFLUSHED: u64 = 8 << 20;
-/// Bytes that maintenance reads or writes at once while records are read for others: those wait for
-/// it on the disk.
-pub(crate) const BESIDE_READS: u64 = 64 << 10;
-/// Bytes that are written at once otherwise: a quarter of what a head has in memory, within these
-/// bounds. Small ones take longer together.
+/// Bytes that are written at once where nobody reads from the disk: a quarter of what a head has in
+/// memory, within these bounds. Small ones take longer together.
 pub(crate) const AT_ONCE: RangeInclusive<u64> = 256 << 10..=1 << 20;
 /// Bytes in memory that are written without a reason.
 const ENOUGH: u64 = 1 << 20;

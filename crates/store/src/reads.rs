@@ -5,6 +5,9 @@ use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering::Relaxed};
 use crossbeam_utils::CachePadded;
 use timberline_tier::Striped;
 
+/// Bytes that maintenance asks the disk for at once while records are read from it.
+const BESIDE_READS: u64 = 64 << 10;
+
 #[derive(Default)]
 pub(crate) struct Reads {
     /// For each thread: what is read from memory is so fast that threads which write to one line
@@ -44,6 +47,15 @@ impl Reads {
     /// Whether any record is being read from the disk.
     pub fn are_under_way(&self) -> bool {
         self.under_way.load(Relaxed) > 0
+    }
+
+    /// How many bytes maintenance asks the disk for at once, where it would ask for so many: few
+    /// while records are read, which wait for it there.
+    pub fn at_once(&self, otherwise: u64) -> u64 {
+        match self.are_under_way() {
+            true => BESIDE_READS,
+            false => otherwise,
+        }
     }
 
     /// A record was read from the disk.
