@@ -6,6 +6,7 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::Relaxed};
 use std::thread;
 use std::time::{Duration, Instant};
 
+use super::overwrites::overwritten;
 use super::process::{Usage, folder_bytes, peak_memory, reset_peak_memory};
 use super::record::{KEY_BYTES, is_value, key, lost, value};
 use super::requests::Latencies;
@@ -167,13 +168,9 @@ impl Run<'_> {
             all.push(self.run(Some(engine), &put, &mut slice)?);
             space = space.max(folder_bytes(&setting.folder));
         }
-        self.rows.push(Row::new("overwrites", &all));
-        let payload = (KEY_BYTES + setting.value_bytes) as f64;
-        let written = |it: &Measured| it.usage.written_bytes as f64 / (it.done as f64 * payload);
-        let written: Vec<f64> = all.iter().map(written).collect();
-        self.figure("bytes written ÷ bytes put, overwrites", &written);
-        let live = setting.records as f64 * payload;
-        self.figure("space at its peak ÷ live bytes", &[space as f64 / live]);
+        let (row, figures) = overwritten(setting, &all, space);
+        self.rows.push(row);
+        self.figures.extend(figures);
         Ok(())
     }
 

@@ -7,12 +7,29 @@ use std::time::{Duration, Instant};
 use timberline_store::Store;
 
 use super::others::Draw;
-use super::outcome::{Measured, Row};
+use super::outcome::{Figure, Measured, Row};
 use super::process::folder_bytes;
 use super::record::{KEY_BYTES, get, put};
 use super::requests::Latencies;
-use super::{FILLED, Run};
+use super::{FILLED, Rounds, Run, Setting};
 use crate::workload::Rng;
+
+/// What is said of overwrites: how many, the bytes written for them, and the space at its peak.
+pub fn overwritten(setting: &Setting, all: &[Measured], space: u64) -> (Row, [Figure; 2]) {
+    let payload = (KEY_BYTES + setting.value_bytes) as f64;
+    let written = |it: &Measured| it.usage.written_bytes as f64 / (it.done as f64 * payload);
+    let written: Vec<f64> = all.iter().map(written).collect();
+    let live = setting.records as f64 * payload;
+    let figure = |name: &str, values: &[f64]| Figure {
+        name: name.into(),
+        values: Rounds::new(values),
+    };
+    let figures = [
+        figure("bytes written ÷ bytes put, overwrites", &written),
+        figure("space at its peak ÷ live bytes", &[space as f64 / live]),
+    ];
+    (Row::new("overwrites", all), figures)
+}
 
 impl Run<'_> {
     /// Puts of random records, in the steady state of the space, and gets beside them.
@@ -43,16 +60,10 @@ impl Run<'_> {
             };
             all.push(self.run(Some(store), &mut make, slice).await?);
         }
-        self.rows.push(Row::new("overwrites", &all));
-        let payload = (KEY_BYTES + setting.value_bytes) as f64;
-        let written = |it: &Measured| it.usage.written_bytes as f64 / (it.done as f64 * payload);
-        let written: Vec<f64> = all.iter().map(written).collect();
-        self.figure("bytes written ÷ bytes put, overwrites", &written);
-        let live = setting.records as f64 * payload;
-        let space = space as f64 / live;
-        self.figure("space at its peak ÷ live bytes", &[space]);
-        self.gets_beside_puts(store, &mut rng.clone(), &before)
-            .await
+        let (row, figures) = overwritten(setting, &all, space);
+        self.rows.push(row);
+        self.figures.extend(figures);
+        self.gets_beside_puts(store, &mut rng, &before).await
     }
 
     /// Half of the requests are gets, half overwrites, as long as the store has space left. Returns
