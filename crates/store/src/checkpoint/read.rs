@@ -1,17 +1,16 @@
 //! Loading checkpoints.
 
 use std::collections::HashMap;
-use std::panic::resume_unwind;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
-use std::sync::{Arc, Mutex};
-use std::thread::{self, ScopedJoinHandle};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use timberline_io::{BLOCK, Disk, Mode};
 
 use super::page::{Kind, PAGE, Page, u64_at};
 use super::part::Part;
 use super::{Covered, PIECE, number_of, path};
+use crate::cores::on_cores;
 use crate::deadlines::Deadlines;
 use crate::first_bytes::FirstBytes;
 use crate::index::Index;
@@ -28,8 +27,9 @@ pub(crate) struct Loaded {
     pub index: Box<dyn Index>,
     pub deadlines: Deadlines,
     pub first_bytes: FirstBytes,
-    /// What the values of keys are made of that are in pieces, and where these lie.
-    pub large: HashMap<Vec<u8>, Descriptor>,
+    /// What the values of keys are made of that are in pieces.
+    large: Mutex<HashMap<Vec<u8>, Descriptor>>,
+    /// Where these lie.
     pub pieces: Places,
     /// Ascending by number.
     pub covered: Vec<Covered>,
@@ -45,12 +45,22 @@ impl Loaded {
             index: memory.make()?,
             deadlines: Deadlines::default(),
             first_bytes: FirstBytes::default(),
-            large: HashMap::new(),
+            large: Mutex::default(),
             pieces: Places::default(),
             covered: Vec::new(),
             sequence: 0,
             refused: Vec::new(),
         })
+    }
+
+    /// What the values of keys are made of that are in pieces, while threads share it.
+    pub fn large(&self) -> MutexGuard<'_, HashMap<Vec<u8>, Descriptor>> {
+        self.large.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// The same, when nobody else needs it any more.
+    pub fn take_large(&mut self) -> HashMap<Vec<u8>, Descriptor> {
+        std::mem::take(&mut *self.large())
     }
 
     /// What it knows of a segment.
@@ -79,7 +89,6 @@ pub(crate) async fn load<'a>(
             segment: &segment,
             now: options.clock.now(),
             loaded: Loaded::nothing(&options.index)?,
-            large: Mutex::default(),
         };
         match loading.read(disk, &path, number, store, options).await {
             Ok(()) => {
@@ -104,9 +113,6 @@ pub(crate) async fn load<'a>(
     })
 }
 
-/// Threads that panic end the loading.
-const UNHURT: &str = "no thread panicked";
-
 pub(super) enum Reason {
     OutOfMemory,
     Unusable(String),
@@ -129,8 +135,6 @@ struct Loading<F> {
     /// What expires by then is passed over.
     now: u64,
     loaded: Loaded,
-    /// Its [`large`](Loaded::large), while threads share it.
-    large: Mutex<HashMap<Vec<u8>, Descriptor>>,
 }
 
 impl<'a, F: Fn(SegmentId) -> Option<&'a Arc<Segment>> + Sync> Loading<F> {
@@ -177,7 +181,6 @@ impl<'a, F: Fn(SegmentId) -> Option<&'a Arc<Segment>> + Sync> Loading<F> {
                 inserted.await?;
                 self.loaded.sequence = sequence;
                 self.loaded.covered.sort_unstable_by_key(|it| it.id);
-                self.loaded.large = std::mem::take(&mut self.large).into_inner().expect(UNHURT);
                 return Ok(());
             }
             // The disk reads the next part while these keys go into the index.
@@ -187,7 +190,7 @@ impl<'a, F: Fn(SegmentId) -> Option<&'a Arc<Segment>> + Sync> Loading<F> {
         }
     }
 
-    /// Inserts the keys of several pages, each by one thread.
+    /// Inserts the keys of several pages.
     fn insert_all(&self, pages: &[(&[u8], u32)]) -> Result<(), Reason> {
         let next = AtomicUsize::new(0);
         let insert = || {
@@ -196,19 +199,7 @@ impl<'a, F: Fn(SegmentId) -> Option<&'a Arc<Segment>> + Sync> Loading<F> {
             }
             Ok(())
         };
-        let threads = thread::available_parallelism().map_or(1, usize::from);
-        thread::scope(|scope| {
-            let named = || thread::Builder::new().name("timberline-open".into());
-            // Where there is no thread, this one does it all.
-            let helpers = (1..threads.min(pages.len()))
-                .map_while(|_| named().spawn_scoped(scope, insert).ok())
-                .collect::<Vec<_>>();
-            let own = insert();
-            let ended = helpers.into_iter().map(ScopedJoinHandle::join);
-            ended.fold(own, |all, ended| {
-                all.and(ended.unwrap_or_else(|panic| resume_unwind(panic)))
-            })
-        })
+        on_cores(pages.len(), insert)
     }
 
     fn read_segments(&mut self, payload: &[u8]) -> Result<(), Reason> {
@@ -285,8 +276,7 @@ impl<'a, F: Fn(SegmentId) -> Option<&'a Arc<Segment>> + Sync> Loading<F> {
                     self.loaded.deadlines.place(&key, expires);
                 }
                 if let Some(about) = large {
-                    let mut large = self.large.lock().expect(UNHURT);
-                    large.insert(key.clone(), about);
+                    self.loaded.large().insert(key.clone(), about);
                 }
             }
             payload = rest;

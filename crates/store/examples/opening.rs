@@ -1,0 +1,77 @@
+//! How long opening takes where a checkpoint has all records and newer ones of some of their keys
+//! are behind it, and where the store was closed.
+//!
+//! `opening FOLDER make [RECORDS] [BEHIND]` makes such a store of records of 84 bytes there, and
+//! leaves it as a kill would. `opening FOLDER open` opens it and leaves it so again, `opening
+//! FOLDER close` closes it then.
+
+use std::error::Error;
+use std::path::Path;
+use std::time::{Duration, Instant};
+
+use timberline_store::{Durability, Options, Store};
+
+const USAGE: &str =
+    "usage: opening FOLDER make [RECORDS] [BEHIND], or opening FOLDER open or close";
+
+/// A key of sixteen bytes, in no order.
+fn key(number: u64) -> [u8; 16] {
+    let mixed = number.wrapping_add(1).wrapping_mul(0x9e37_79b9_7f4a_7c15);
+    let mut key = [0; 16];
+    key[..8].copy_from_slice(&mixed.to_be_bytes());
+    key[8..].copy_from_slice(&number.to_be_bytes());
+    key
+}
+
+fn options() -> Options {
+    Options {
+        durability: Durability::None,
+        segment_bytes: 16 << 20,
+        ..Options::default()
+    }
+}
+
+/// Puts records, and some of them again, behind a checkpoint.
+fn make(folder: &Path, records: u64, behind: u64) -> Result<(), Box<dyn Error>> {
+    let (store, _) = Store::open(folder, options())?;
+    let put = |number: u64| store.blocking().put(&key(number), &[number as u8; 84]);
+    (0..records).try_for_each(put)?;
+    let before = store.stats().checkpoints;
+    store.begin_checkpoint();
+    while store.stats().checkpoints == before {
+        std::thread::sleep(Duration::from_millis(100));
+    }
+    let mut rng = fastrand::Rng::with_seed(1);
+    (0..behind).try_for_each(|_| put(rng.u64(..records)))?;
+    store.blocking().sync()?;
+    // Otherwise it is closed.
+    std::mem::forget(store);
+    Ok(())
+}
+
+fn main() -> Result<(), Box<dyn Error>> {
+    let args: Vec<String> = std::env::args().skip(1).collect();
+    let (Some(folder), Some(what)) = (args.first(), args.get(1)) else {
+        return Err(USAGE.into());
+    };
+    let folder = Path::new(folder);
+    let number = |at: usize, otherwise| args.get(at).map_or(Ok(otherwise), |it| it.parse());
+    if what == "make" {
+        return make(folder, number(2, 20_000_000)?, number(3, 6_000_000)?);
+    }
+    let start = Instant::now();
+    let (store, report) = Store::open(folder, options())?;
+    let seconds = start.elapsed().as_secs_f64();
+    println!(
+        "{} keys of {} segments, {} of them unread: {seconds:.2} s",
+        report.keys, report.segments, report.unread
+    );
+    match what.as_str() {
+        "open" => {
+            std::mem::forget(store);
+            Ok(())
+        }
+        "close" => Ok(store.stop()?),
+        _ => Err(USAGE.into()),
+    }
+}

@@ -1,0 +1,379 @@
+//! Replay: opening applies the records that the checkpoint does not know to what it does.
+//!
+//! Of each key the record with the greatest sequence number counts. In a segment that was sealed, a
+//! damaged record is an accident of the disk and costs that record. In one that was not, it is
+//! where the store was when it ended: everything from there on was not acknowledged as durable and
+//! is dropped, whatever it is, so that what is visible ends at one record. A batch of which a part
+//! is missing there is dropped whole.
+//!
+//! A segment's records are read in order by one thread. Then all cores apply them, each those of
+//! its share of the keys, so that records of one key stay in order.
+
+use std::collections::HashMap;
+use std::ops::Range;
+use std::sync::{Arc, Mutex, PoisonError};
+
+use smallvec::SmallVec;
+
+use crate::checkpoint::Loaded;
+use crate::cores::{cores, on_cores};
+use crate::location::{Location, SegmentId};
+use crate::pieces::{self, Descriptor, Value, piece_of};
+use crate::record::{Kind, NEVER};
+use crate::records::Records;
+use crate::recovery::Table;
+use crate::segment::{START, Segment};
+use crate::sequences::Sequences;
+use crate::store::PENDING;
+use crate::{Error, Report};
+
+/// Records whose paths through the index are read at the same time.
+const GROUP: usize = 16;
+/// Records for which another thread is worth it.
+const MANY: usize = 1024;
+
+/// The records of a segment that were read.
+#[derive(Default)]
+struct Read {
+    records: Vec<Found>,
+    /// Their keys, one behind the other.
+    keys: Vec<u8>,
+}
+
+impl Read {
+    fn key(&self, found: &Found) -> &[u8] {
+        &self.keys[found.key.clone()]
+    }
+}
+
+/// A record in a segment.
+struct Found {
+    location: Location,
+    kind: Kind,
+    sequence: u64,
+    expires: u64,
+    hides: bool,
+    key: Range<usize>,
+    goes_on: bool,
+    /// Of a piece: the id of its value, and its number.
+    piece: Option<(u64, u32)>,
+    /// Of one whose value is in pieces.
+    large: Option<Descriptor>,
+    /// Where it ends.
+    end: u64,
+}
+
+/// Keys that are deleted, with the sequence numbers of the deletes.
+type Deleted = HashMap<Vec<u8>, u64>;
+
+pub(crate) struct Replay<'a> {
+    table: &'a Table<'a>,
+    /// The index so far, and what is known of the segments.
+    pub loaded: Loaded,
+    /// What expires by then counts as a delete.
+    now: u64,
+    /// Those of the records that were read, by segment.
+    sequences: HashMap<SegmentId, Sequences>,
+    /// For each share of the keys.
+    deleted: Vec<Deleted>,
+    /// The greatest sequence number of all.
+    pub last: u64,
+    pub report: Report,
+}
+
+impl<'a> Replay<'a> {
+    pub fn new(table: &'a Table<'a>, mut loaded: Loaded, now: u64) -> Replay<'a> {
+        let report = Report {
+            checkpoints: std::mem::take(&mut loaded.refused),
+            ..Report::default()
+        };
+        Replay {
+            table,
+            last: loaded.sequence,
+            loaded,
+            now,
+            sequences: HashMap::new(),
+            deleted: (0..cores()).map(|_| Deleted::new()).collect(),
+            report,
+        }
+    }
+
+    /// Reads the records of a segment that the checkpoint does not know, and applies them.
+    pub async fn segment(&mut self, segment: &Arc<Segment>) -> Result<(), Error> {
+        let mut from = START;
+        if let Some(covered) = self.loaded.covered(segment.id()) {
+            segment.cover(covered);
+            self.last = self.last.max(covered.newest);
+            if covered.is_complete {
+                segment.set_written(covered.end);
+                self.report.unread += 1;
+                return Ok(());
+            }
+            from = covered.end;
+        }
+        let read = self.read(segment, from).await?;
+        self.count(segment, &read);
+        self.apply_all(segment, &read)
+    }
+
+    /// Reads the records of a segment from a byte on, and says where they end.
+    async fn read(&mut self, segment: &Arc<Segment>, from: u64) -> Result<Read, Error> {
+        let mut records = Records::new(segment, from);
+        let mut read = Read::default();
+        let found = &mut read.records;
+        let mut damages = Vec::new();
+        // Records in front of the first damage.
+        let mut whole = None;
+        let mut sealed = false;
+        while let Some(location) = records.next().await? {
+            let record = records.record();
+            let start = read.keys.len();
+            read.keys.extend_from_slice(record.key);
+            let this = Found {
+                location,
+                kind: record.kind,
+                sequence: record.sequence,
+                expires: record.expires,
+                hides: record.hides(),
+                key: start..read.keys.len(),
+                goes_on: record.goes_on,
+                piece: piece_of(&record),
+                large: record
+                    .large
+                    .then(|| Descriptor::decode(record.value))
+                    .flatten(),
+                end: location.offset() + record.bytes() as u64,
+            };
+            if let Some(damage) = records.take_damage() {
+                whole.get_or_insert(found.len());
+                damages.push(damage);
+            }
+            if this.kind == Kind::Seal {
+                segment.set_written(location.offset());
+                sealed = true;
+                break;
+            }
+            found.push(this);
+        }
+        if sealed {
+            let room = 100 - self.report.damaged.len();
+            self.report.damaged_bytes += records.damaged_bytes();
+            let damaged = damages.into_iter().take(room);
+            self.report
+                .damaged
+                .extend(damaged.map(|at| (segment.path.clone(), at)));
+        } else {
+            found.truncate(whole.unwrap_or(found.len()));
+            // A batch whose end is missing.
+            while found.last().is_some_and(|it| it.goes_on) {
+                found.pop();
+            }
+            let end = found.last().map_or(from, |it| it.end);
+            if !records.is_blank(end).await? {
+                self.report.incomplete.push((segment.path.clone(), end));
+            }
+            segment.set_written(end);
+        }
+        Ok(read)
+    }
+
+    /// Notes what a segment's records are, whatever they say of keys.
+    fn count(&mut self, segment: &Segment, read: &Read) {
+        let sequences = self.sequences.entry(segment.id()).or_default();
+        for found in &read.records {
+            segment.add(found.location, found.sequence, found.kind, found.hides);
+            self.last = self.last.max(found.sequence);
+            match found.piece {
+                Some(piece) => self.loaded.pieces.add(piece, found.location.to_word()),
+                None => sequences.add(found.location, found.sequence),
+            }
+        }
+    }
+
+    /// Applies a segment's records to the index.
+    fn apply_all(&mut self, segment: &Segment, read: &Read) -> Result<(), Error> {
+        let shares = self.deleted.len();
+        let application = Application {
+            table: self.table,
+            loaded: &self.loaded,
+            now: self.now,
+            sequences: &self.sequences,
+            segment,
+            read,
+        };
+        let left = Mutex::new(self.deleted.iter_mut().enumerate());
+        let next = || left.lock().unwrap_or_else(PoisonError::into_inner).next();
+        on_cores(read.records.len().div_ceil(MANY), || {
+            while let Some((share, deleted)) = next() {
+                let is_of_share = |found: &&Found| {
+                    let hash = crate::spread(read.key(found));
+                    found.piece.is_none() && hash as usize % shares == share
+                };
+                let records = read.records.iter().filter(is_of_share);
+                application.apply(records, deleted)?;
+            }
+            Ok(())
+        })
+    }
+
+    /// Gives keys their values that are in pieces. Pieces of others don't count.
+    pub fn give_values(&mut self) -> pieces::Table {
+        let table = pieces::Table::default();
+        for (key, about) in self.loaded.take_large() {
+            let words = self.loaded.pieces.take(about);
+            if words.contains(&PENDING) {
+                if self.take_for_expired(&key) {
+                    continue;
+                }
+                self.report.lost.push(key.clone());
+            }
+            let value = Arc::new(Value::opened(&key, about, words));
+            for location in value.places() {
+                if let Some(segment) = self.table.get(location.segment()) {
+                    segment.revive(location);
+                }
+            }
+            table.begin(Arc::clone(&value));
+            table.set(&key, Some(&value));
+        }
+        self.report.lost.sort_unstable();
+        table
+    }
+
+    /// A value of which pieces are missing has expired before, if it expires and the clock was set
+    /// back since: then its pieces did not count any more. Whether it is so, as far as that can be
+    /// told.
+    fn take_for_expired(&mut self, key: &[u8]) -> bool {
+        let loaded = &self.loaded;
+        let location = loaded.index.get(key).map(Location::from_word);
+        let Some(location) = location.filter(|it| it.expires()) else {
+            return false;
+        };
+        let at = loaded.deadlines.get(key);
+        // So that it hides what it hid.
+        loaded.deadlines.look(at);
+        loaded.deadlines.settle(key, at, NEVER);
+        loaded.index.remove(key);
+        loaded.first_bytes.remove(key);
+        if let Some(segment) = self.table.get(location.segment()) {
+            segment.kill(location);
+        }
+        true
+    }
+}
+
+/// The records of one segment, about to be applied by several threads.
+struct Application<'a> {
+    table: &'a Table<'a>,
+    loaded: &'a Loaded,
+    now: u64,
+    sequences: &'a HashMap<SegmentId, Sequences>,
+    segment: &'a Segment,
+    read: &'a Read,
+}
+
+impl Application<'_> {
+    /// Applies the records of a share of the keys, in order.
+    fn apply<'f>(
+        &self,
+        mut records: impl Iterator<Item = &'f Found>,
+        deleted: &mut Deleted,
+    ) -> Result<(), Error> {
+        loop {
+            let group: SmallVec<[&Found; GROUP]> = records.by_ref().take(GROUP).collect();
+            if group.is_empty() {
+                return Ok(());
+            }
+            self.approach(&group);
+            for found in group {
+                self.apply_one(found, deleted)?;
+            }
+        }
+    }
+
+    /// Reads what the index has for some records at the same time, so that it is in the processor's
+    /// caches when each is looked up.
+    fn approach(&self, group: &[&Found]) {
+        let keys: SmallVec<[&[u8]; GROUP]> = group.iter().map(|it| self.read.key(it)).collect();
+        let mut words = [None; GROUP];
+        self.loaded.index.get_many(&keys, &mut words[..keys.len()]);
+    }
+
+    fn apply_one(&self, found: &Found, deleted: &mut Deleted) -> Result<(), Error> {
+        let &Found {
+            location,
+            kind,
+            sequence,
+            expires,
+            large,
+            ..
+        } = found;
+        let key = self.read.key(found);
+        let is_value = kind == Kind::Put && expires > self.now;
+        let known = match self.loaded.index.get(key).map(Location::from_word) {
+            // Of most values, that is all there is to know.
+            Some(word) if is_value && self.is_older(word, sequence) => 0,
+            Some(word) => match self.sequence_of(word) {
+                Some(sequence) => sequence,
+                // It is from the checkpoint, and was not read. A value that is read is no older.
+                None if is_value => 0,
+                // But a delete may be, which cleaning has moved since.
+                None => self.loaded.sequence,
+            },
+            None => deleted.get(key).copied().unwrap_or(0),
+        };
+        // A record that was moved and its copy have the same number, and either will do.
+        if sequence <= known {
+            return Ok(());
+        }
+        let time = self.loaded.deadlines.get(key);
+        let current = if is_value { expires } else { NEVER };
+        if current != NEVER {
+            self.loaded.deadlines.reserve(key, expires)?;
+            self.loaded.deadlines.place(key, expires);
+        }
+        if time != NEVER {
+            self.loaded.deadlines.settle(key, time, current);
+        }
+        let old = if is_value {
+            deleted.remove(key);
+            self.segment.revive(location);
+            let inserted = self.loaded.index.insert(key, location.to_word());
+            let old = inserted.map_err(|_| Error::OutOfMemory)?;
+            if old.is_none() {
+                self.loaded.first_bytes.add(key);
+            }
+            old
+        } else {
+            let removed = self.loaded.index.remove(key);
+            if removed.is_some() {
+                self.loaded.first_bytes.remove(key);
+            }
+            deleted.insert(key.to_vec(), sequence);
+            removed
+        };
+        let old = old.map(Location::from_word);
+        match large.filter(|_| is_value) {
+            Some(about) => drop(self.loaded.large().insert(key.to_vec(), about)),
+            None if old.is_some_and(Location::is_large) => drop(self.loaded.large().remove(key)),
+            None => {}
+        }
+        if let Some(old) = old
+            && let Some(segment) = self.table.get(old.segment())
+        {
+            segment.kill(old);
+        }
+        Ok(())
+    }
+
+    /// Whether a record that the index knows is older than this number, as its segment tells.
+    fn is_older(&self, location: Location, sequence: u64) -> bool {
+        let segment = self.table.get(location.segment());
+        segment.is_some_and(|it| it.newest() < sequence)
+    }
+
+    /// The sequence number of a record that the index knows, if it was read.
+    fn sequence_of(&self, location: Location) -> Option<u64> {
+        self.sequences.get(&location.segment())?.of(location)
+    }
+}
