@@ -85,6 +85,19 @@ impl Location {
         Location(word & (!0xffff | others | known))
     }
 
+    /// The segment's number, the offset in grains, and the rest of the word.
+    pub fn parts(self) -> (u32, u32, u16) {
+        let grains = (self.0 >> 16) as u32 & 0xff_ffff;
+        (self.segment().0, grains, self.0 as u16)
+    }
+
+    /// That of such parts; `None` if they can't be.
+    pub fn of_parts(segment: u32, grains: u32, rest: u16) -> Option<Location> {
+        let are_right = segment <= SegmentId::LAST.0 && grains < 1 << 24;
+        let upper = u64::from(segment) << 40 | u64::from(grains) << 16;
+        are_right.then_some(Location(upper | u64::from(rest)))
+    }
+
     /// The location as a word to store.
     pub fn to_word(self) -> u64 {
         self.0
@@ -120,6 +133,11 @@ impl Location {
         let first = self.offset() / SECTOR as u64;
         first * SECTOR as u64..(first + (self.0 & SECTORS)) * SECTOR as u64
     }
+
+    /// How many sectors the record touches, as far as that is known; at least one.
+    pub fn touched(self) -> u64 {
+        (self.0 & SECTORS).max(1)
+    }
 }
 
 #[cfg(test)]
@@ -145,6 +163,8 @@ mod tests {
                     location
                 );
             }
+            let (number, grains, rest) = location.parts();
+            assert_eq!(Location::of_parts(number, grains, rest), Some(location));
             assert_eq!((location.segment().0, location.offset()), (segment, offset));
             let sectors = location.sectors();
             assert!(sectors.start <= offset && offset < sectors.start + 512);

@@ -31,7 +31,8 @@ pub struct Options {
     /// multiples of 4 KiB. A record takes at most an eighth of one; longer values lie in pieces.
     pub segment_bytes: u64,
     /// The most bytes of all segments together; at least eight segments. Checkpoints of the index
-    /// come on top: 12 bytes a key, 20 if it expires, and its own; twice while one is written.
+    /// come on top: about 8 bytes a key, 16 if it expires, and its own; twice while one is
+    /// written.
     pub capacity: u64,
     /// Bytes of obsolete records for which cleaning does not begin, as long as there is space and
     /// they are at most an eighth of `capacity`: where little is overwritten again and again, whole

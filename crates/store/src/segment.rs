@@ -213,7 +213,7 @@ impl Segment {
     /// A record was appended; `hides` as [`Record::hides`](crate::record::Record::hides). One
     /// thread at a time appends to a segment, so others only read these numbers.
     pub fn add(&self, location: Location, sequence: u64, kind: Kind, hides: bool) {
-        let sectors = sectors(location);
+        let sectors = location.touched();
         if kind == Kind::Delete {
             self.deletes
                 .store(self.deletes.load(Relaxed) + sectors, Relaxed);
@@ -251,12 +251,17 @@ impl Segment {
 
     /// The index now knows a record of it.
     pub fn revive(&self, location: Location) {
-        self.live.fetch_add(sectors(location), Relaxed);
+        self.revive_sectors(location.touched());
+    }
+
+    /// The same of several, which [touch](Location::touched) so many sectors.
+    pub fn revive_sectors(&self, sectors: u64) {
+        self.live.fetch_add(sectors, Relaxed);
     }
 
     /// The index knows a record of it no more.
     pub fn kill(&self, location: Location) {
-        self.live.fetch_sub(sectors(location), Relaxed);
+        self.live.fetch_sub(location.touched(), Relaxed);
     }
 
     /// Fraction of its records that the index still knows, by size.
@@ -313,12 +318,6 @@ impl Segment {
     pub fn is_kept(&self) -> bool {
         self.kept.load(Relaxed)
     }
-}
-
-/// Sectors that a record touches.
-fn sectors(location: Location) -> u64 {
-    let sectors = location.sectors();
-    ((sectors.end - sectors.start) / timberline_io::SECTOR as u64).max(1)
 }
 
 /// The file of a segment.

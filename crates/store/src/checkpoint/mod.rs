@@ -16,6 +16,7 @@
 //! An older checkpoint stays true, as long as it is on the disk. So files are numbered with the
 //! segments, the newest that is complete counts, and one that can't be used costs time only.
 
+mod entry;
 mod page;
 mod part;
 mod read;

@@ -18,8 +18,8 @@ pub const PAGE: usize = 256 << 10;
 pub const HEADER: usize = 48;
 
 const MAGIC: &[u8; 8] = b"TIMBERCP";
-/// The version of the format that this code writes. It reads versions 1 and 2 too.
-const VERSION: u32 = 3;
+/// The version of the format that this code writes. It reads those before too.
+const VERSION: u32 = 4;
 
 /// What is in a page.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]

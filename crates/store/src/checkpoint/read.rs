@@ -2,11 +2,11 @@
 
 use std::collections::HashMap;
 use std::path::{Path, PathBuf};
-use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use timberline_io::{BLOCK, Disk, Mode};
 
+use super::entry::Entries;
 use super::page::{Kind, PAGE, Page, u64_at};
 use super::part::Part;
 use super::{Covered, PIECE, number_of, path};
@@ -170,13 +170,13 @@ impl<'a, F: Fn(SegmentId) -> Option<&'a Arc<Segment>> + Sync> Loading<F> {
                 match page.kind {
                     Kind::Segments => self.read_segments(page.payload)?,
                     Kind::Pieces => self.read_pieces(page.payload)?,
-                    Kind::Keys => keys.push((page.payload, page.version)),
+                    Kind::Keys => keys.push(Entries::new(page.payload, page.version, number)),
                     Kind::End => ends = Some(first.sequence),
                 }
                 rest = &rest[page.bytes() as usize..];
                 index += 1;
             }
-            let inserted = async { self.insert_all(&keys) };
+            let inserted = async { self.insert_all(keys) };
             if let Some(sequence) = ends {
                 inserted.await?;
                 self.loaded.sequence = sequence;
@@ -191,15 +191,15 @@ impl<'a, F: Fn(SegmentId) -> Option<&'a Arc<Segment>> + Sync> Loading<F> {
     }
 
     /// Inserts the keys of several pages.
-    fn insert_all(&self, pages: &[(&[u8], u32)]) -> Result<(), Reason> {
-        let next = AtomicUsize::new(0);
-        let insert = || {
-            while let Some(&(payload, version)) = pages.get(next.fetch_add(1, Relaxed)) {
-                self.insert_keys(payload, version)?;
+    fn insert_all(&self, pages: Vec<Entries<'_>>) -> Result<(), Reason> {
+        let (most, pages) = (pages.len(), Mutex::new(pages.into_iter()));
+        let next = || pages.lock().unwrap_or_else(PoisonError::into_inner).next();
+        on_cores(most, || {
+            while let Some(page) = next() {
+                self.insert_keys(page)?;
             }
             Ok(())
-        };
-        on_cores(pages.len(), insert)
+        })
     }
 
     fn read_segments(&mut self, payload: &[u8]) -> Result<(), Reason> {
@@ -233,62 +233,33 @@ impl<'a, F: Fn(SegmentId) -> Option<&'a Arc<Segment>> + Sync> Loading<F> {
     }
 
     /// Inserts the keys of a page, which ascend.
-    fn insert_keys(&self, mut payload: &[u8], version: u32) -> Result<(), Reason> {
-        let damaged = || "its list of keys is damaged".to_string();
-        let (mut key, mut is_first) = (Vec::new(), true);
+    fn insert_keys(&self, mut entries: Entries<'_>) -> Result<(), Reason> {
         let mut present = Keys::default();
-        while !payload.is_empty() {
-            let (lens, rest) = payload.split_at_checked(4).ok_or_else(damaged)?;
-            let shared = usize::from(u16::from_le_bytes([lens[0], lens[1]]));
-            let more = usize::from(u16::from_le_bytes([lens[2], lens[3]]));
-            let (bytes, rest) = rest.split_at_checked(more).ok_or_else(damaged)?;
-            let (word, mut rest) = rest.split_at_checked(8).ok_or_else(damaged)?;
-            let behind = key.get(shared..).ok_or_else(damaged)?;
-            if !is_first && bytes <= behind {
-                return Err(damaged().into());
-            }
-            is_first = false;
-            key.truncate(shared);
-            key.extend_from_slice(bytes);
-            let location = Location::from_version(version, u64_at(word, 0));
-            let mut expires = NEVER;
-            if location.expires() {
-                let at;
-                (at, rest) = rest.split_at_checked(8).ok_or_else(damaged)?;
-                expires = u64_at(at, 0);
-            }
-            let mut large = None;
-            if location.is_large() {
-                let about;
-                (about, rest) = rest
-                    .split_at_checked(Descriptor::BYTES)
-                    .ok_or_else(damaged)?;
-                large = Some(Descriptor::decode(about).ok_or_else(damaged)?);
-            }
+        while !entries.are_over() {
+            let entry = entries.next();
+            let entry = entry.ok_or_else(|| "its list of keys is damaged".to_string())?;
+            let (key, expires) = (entries.key(), entry.expires);
             // Where the segment is gone, the record was moved or replaced behind the checkpoint.
-            if let Some(segment) = (self.segment)(location.segment())
+            if let Some(segment) = (self.segment)(entry.location.segment())
                 && expires > self.now
             {
-                present.add(&key, location, segment);
+                present.add(key, entry.location, segment);
                 if expires != NEVER {
-                    let reserved = self.loaded.deadlines.reserve(&key, expires);
+                    let reserved = self.loaded.deadlines.reserve(key, expires);
                     reserved.map_err(|_| Reason::OutOfMemory)?;
-                    self.loaded.deadlines.place(&key, expires);
+                    self.loaded.deadlines.place(key, expires);
                 }
-                if let Some(about) = large {
-                    self.loaded.large().insert(key.clone(), about);
+                if let Some(about) = entry.about {
+                    self.loaded.large().insert(key.to_vec(), about);
                 }
             }
-            payload = rest;
         }
         let mut words = present.iter().map(|(key, it, _)| (key, it.to_word()));
         let loaded = self.loaded.index.load(&mut words);
         loaded.map_err(|_| Reason::OutOfMemory)?;
         let mut first_bytes = self.loaded.first_bytes.run();
-        for (key, location, segment) in present.iter() {
-            first_bytes.add(key);
-            segment.revive(location);
-        }
+        present.iter().for_each(|(key, ..)| first_bytes.add(key));
+        present.revive();
         Ok(())
     }
 }
@@ -314,5 +285,24 @@ impl<'a> Keys<'a> {
             start = end;
             (key, location, segment)
         })
+    }
+
+    /// They are in the index. Each segment is told once: threads would wait for each other.
+    fn revive(&self) {
+        let numbers = || self.ends.iter().map(|it| it.1.segment().0);
+        let (Some(first), Some(last)) = (numbers().min(), numbers().max()) else {
+            return;
+        };
+        let mut live = vec![(None, 0); (last - first) as usize + 1];
+        for &(_, location, segment) in &self.ends {
+            let (of, sectors) = &mut live[(location.segment().0 - first) as usize];
+            *of = Some(segment);
+            *sectors += location.touched();
+        }
+        for (segment, sectors) in live {
+            if let Some(segment) = segment {
+                segment.revive_sectors(sectors);
+            }
+        }
     }
 }

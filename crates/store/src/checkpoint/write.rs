@@ -1,12 +1,15 @@
 //! Writing checkpoints.
 
+use std::path::Path;
+
 use timberline_io::{Buffer, File, Mode};
 
+use super::entry::Entry;
 use super::page::{HEADER, Kind, Origin, PAGE, seal};
 use super::{Covered, number_of, path, piece};
 use crate::join::Turn;
 use crate::location::{Location, SegmentId};
-use crate::pieces::Descriptor;
+use crate::reads::Reads;
 use crate::record::NEVER;
 use crate::segment::START;
 use crate::store::{Inner, PENDING};
@@ -65,7 +68,7 @@ impl Inner {
         let written = async {
             let file = self.disk.open_file(&path, mode);
             let file = file.map_err(Error::disk(&path))?;
-            let mut pages = Pages::new(file, &path, origin)?;
+            let mut pages = Pages::new(self, file, &path, origin)?;
             for covered in covered {
                 pages.push(Kind::Segments, &covered.encode()).await?;
             }
@@ -82,10 +85,14 @@ impl Inner {
                 let location = Location::from_word(word);
                 let listed = match location.expires() || location.is_large() {
                     true => self.listed(&key),
-                    false => Some((location, NEVER, None)),
+                    false => Some(Entry {
+                        location,
+                        expires: NEVER,
+                        about: None,
+                    }),
                 };
-                if let Some(listed) = listed {
-                    pages.push_key(&key, listed).await?;
+                if let Some(entry) = listed {
+                    pages.push_key(&key, entry).await?;
                 }
             }
             pages.flush().await?;
@@ -109,13 +116,16 @@ impl Inner {
         state.checkpoint_failure = written.err();
     }
 
-    /// What is listed of a key: where its record lies, unless it expired, when it expires, and what
-    /// its value is made of if that is in pieces.
-    fn listed(&self, key: &[u8]) -> Option<(Location, u64, Option<Descriptor>)> {
+    /// What is listed of a key, unless it expired.
+    fn listed(&self, key: &[u8]) -> Option<Entry> {
         let _stripe = self.stripe(key);
         let (location, expires) = self.current(key)?;
         let value = location.is_large().then(|| self.large.of(key)).flatten();
-        Some((location, expires, value.map(|it| it.descriptor())))
+        Some(Entry {
+            location,
+            expires,
+            about: value.map(|it| it.descriptor()),
+        })
     }
 
     /// The moment of a checkpoint: how far each segment is written, and its number.
@@ -158,8 +168,9 @@ impl Inner {
 /// A file to which pages are appended.
 struct Pages<'a> {
     file: File,
-    path: &'a std::path::Path,
+    path: &'a Path,
     origin: Origin,
+    reads: &'a Reads,
     /// Bytes in the file.
     offset: u64,
     /// The page under way.
@@ -170,20 +181,29 @@ struct Pages<'a> {
     len: usize,
     /// The last key in it.
     last: Vec<u8>,
+    /// Memory for the bytes of an entry.
+    entry: Vec<u8>,
 }
 
 impl<'a> Pages<'a> {
-    fn new(file: File, path: &'a std::path::Path, origin: Origin) -> Result<Pages<'a>, Error> {
+    fn new(
+        inner: &'a Inner,
+        file: File,
+        path: &'a Path,
+        origin: Origin,
+    ) -> Result<Pages<'a>, Error> {
         Ok(Pages {
             file,
             path,
             origin,
+            reads: &inner.reads,
             offset: 0,
             index: 0,
             kind: Kind::Segments,
             buffer: Buffer::zeroed(PAGE).map_err(|_| Error::OutOfMemory)?,
             len: 0,
             last: Vec::new(),
+            entry: Vec::new(),
         })
     }
 
@@ -203,35 +223,22 @@ impl<'a> Pages<'a> {
         self.len += bytes.len();
     }
 
-    /// Appends a key: how many bytes it shares with the one before u16, how many follow u16, these,
-    /// its location, if that says that it expires, when, and if that says that its value is in
-    /// pieces, of which.
-    async fn push_key(
-        &mut self,
-        key: &[u8],
-        (location, expires, about): (Location, u64, Option<Descriptor>),
-    ) -> Result<(), Error> {
-        // As if nothing were shared, so that it fits in any case.
-        let most = 20 + Descriptor::BYTES + key.len();
-        if self.kind != Kind::Keys || HEADER + self.len + most > PAGE {
+    /// Appends a key, and what is known of it.
+    async fn push_key(&mut self, key: &[u8], entry: Entry) -> Result<(), Error> {
+        let mut bytes = std::mem::take(&mut self.entry);
+        bytes.clear();
+        entry.append_to(&mut bytes, key, &self.last, self.origin.number);
+        // On a page of its own it takes more, as it shares nothing with a key before.
+        if self.kind != Kind::Keys || HEADER + self.len + bytes.len() > PAGE {
             self.flush().await?;
             self.kind = Kind::Keys;
+            bytes.clear();
+            entry.append_to(&mut bytes, key, &[], self.origin.number);
         }
-        let both = key.iter().zip(&self.last);
-        let shared = both.take_while(|(a, b)| a == b).count();
-        let rest = &key[shared..];
-        self.append(&(shared as u16).to_le_bytes());
-        self.append(&(rest.len() as u16).to_le_bytes());
-        self.append(rest);
-        self.append(&location.to_word().to_le_bytes());
-        if location.expires() {
-            self.append(&expires.to_le_bytes());
-        }
-        if let Some(about) = about {
-            self.append(&about.encode());
-        }
-        self.last.truncate(shared);
-        self.last.extend_from_slice(rest);
+        self.append(&bytes);
+        self.entry = bytes;
+        self.last.clear();
+        self.last.extend_from_slice(key);
         Ok(())
     }
 
@@ -246,9 +253,17 @@ impl<'a> Pages<'a> {
     async fn write(&mut self) -> Result<(), Error> {
         let mut buffer = std::mem::take(&mut self.buffer);
         let bytes = seal(&mut buffer, self.len, self.origin, self.index, self.kind);
-        let (buffer, written) = self.file.write_all(buffer, 0..bytes, self.offset).await;
+        let mut written = 0;
+        while written < bytes {
+            let more = self.reads.at_once(PAGE as u64) as usize;
+            let range = written..bytes.min(written + more);
+            let (at, end) = (self.offset + range.start as u64, range.end);
+            let ended;
+            (buffer, ended) = self.file.write_all(buffer, range, at).await;
+            ended.map_err(Error::disk(self.path))?;
+            written = end;
+        }
         self.buffer = buffer;
-        written.map_err(Error::disk(self.path))?;
         self.offset += bytes as u64;
         self.index += 1;
         self.len = 0;

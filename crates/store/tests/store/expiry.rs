@@ -244,8 +244,9 @@ pub fn space_and_memory_come_back() {
     }
 }
 
-/// `tests/store/version_1` and `version_2` are what these versions wrote: puts, a batch, deletes, a
-/// checkpoint; and in version 2 records that expire.
+/// `tests/store/version_1` to `version_3` are what these versions wrote: puts, a batch, deletes, a
+/// checkpoint; from version 2 on records that expire; in version 3 a value in pieces. Its segments
+/// are those of today.
 #[test]
 fn files_of_older_versions_are_read() {
     let old: [&[u8]; 2] = [
@@ -276,6 +277,18 @@ fn files_of_older_versions_are_read() {
             (4, Some(Expiry::At(now + 9)))
         );
         assert_eq!(store.expiry(b"cherry"), Some(Expiry::At(now + 5)));
+    });
+    let old: [&[u8]; 2] = [
+        include_bytes!("version_3/000000.segment"),
+        include_bytes!("version_3/000002.checkpoint"),
+    ];
+    files_are_read(old, now, async |store| {
+        assert_eq!(get(store, b"apple").await.as_deref(), Some(&b"green"[..]));
+        assert_eq!(get(store, b"melon").await, Some(vec![7; 9000]));
+        assert_eq!(
+            (store.len(), store.expiry(b"apple")),
+            (5, Some(Expiry::At(now + 9)))
+        );
     });
 }
 
