@@ -21,11 +21,19 @@ pub struct Part {
 }
 
 impl Part {
-    /// Reads one of a file that has `len` bytes in whole blocks.
-    pub async fn read(file: &File, offset: u64, len: u64) -> Result<Part, Reason> {
+    /// Reads one of a file that has `len` bytes in whole blocks, to this buffer if it is long
+    /// enough.
+    pub async fn read(
+        file: &File,
+        offset: u64,
+        len: u64,
+        mut buffer: Buffer,
+    ) -> Result<Part, Reason> {
         let bytes = len.saturating_sub(offset).min(BYTES);
         let end = PAGE + bytes as usize;
-        let buffer = Buffer::zeroed(end).map_err(|_| Reason::OutOfMemory)?;
+        if buffer.len() < end {
+            buffer = Buffer::for_reading(end).map_err(|_| Reason::OutOfMemory)?;
+        }
         let (buffer, read) = file.read_exact(buffer, PAGE..end, offset).await;
         read?;
         Ok(Part {
@@ -44,6 +52,11 @@ impl Part {
         self.begin = PAGE - left.len();
         self.buffer[self.begin..PAGE].copy_from_slice(left);
         self
+    }
+
+    /// Its memory, for another one.
+    pub fn into_buffer(self) -> Buffer {
+        self.buffer
     }
 
     /// Its bytes.

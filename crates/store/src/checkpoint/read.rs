@@ -4,7 +4,7 @@ use std::collections::HashMap;
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-use timberline_io::{BLOCK, Disk, Mode};
+use timberline_io::{BLOCK, Buffer, Disk, Mode};
 
 use super::entry::Entries;
 use super::page::{Kind, PAGE, Page, u64_at};
@@ -152,7 +152,8 @@ impl<'a, F: Fn(SegmentId) -> Option<&'a Arc<Segment>> + Sync> Loading<F> {
         };
         let file = disk.open_file(path, mode)?;
         let len = file.len()? / BLOCK as u64 * BLOCK as u64;
-        let mut part = Part::read(&file, 0, len).await?;
+        let mut part = Part::read(&file, 0, len, Buffer::default()).await?;
+        let mut spare = Buffer::default();
         let (mut origin, mut index) = (None, 0);
         loop {
             let (mut rest, mut keys, mut ends) = (part.bytes(), Vec::new(), None);
@@ -184,9 +185,11 @@ impl<'a, F: Fn(SegmentId) -> Option<&'a Arc<Segment>> + Sync> Loading<F> {
                 return Ok(());
             }
             // The disk reads the next part while these keys go into the index.
-            let (next, inserted) = join(Part::read(&file, part.file_end, len), inserted).await;
+            let next = Part::read(&file, part.file_end, len, spare);
+            let (next, inserted) = join(next, inserted).await;
             inserted?;
-            part = next?.behind(rest);
+            let next = next?.behind(rest);
+            spare = std::mem::replace(&mut part, next).into_buffer();
         }
     }
 
