@@ -132,20 +132,26 @@ impl Setting {
         move |_, elapsed| elapsed >= slice
     }
 
-    /// How the store is set up for it.
-    pub fn options(&self) -> Options {
-        self.options_with(16 << 20)
+    /// Bytes of the disk of which the records fill as much as they are to.
+    fn space(&self) -> u64 {
+        (self.live_bytes() as f64 / FILLED) as u64
     }
 
-    /// The same with segments of so many bytes. They should be small beside all of the space, of
-    /// which those that are written and cleaned have a part.
+    /// How the store is set up for it.
+    pub fn options(&self) -> Options {
+        // Those that are written, cleaned and in reserve are to be a small part of all; a record
+        // takes an eighth of one at most.
+        let small = (self.space() / 256).max(8 * self.record_bytes());
+        self.options_with(small.next_power_of_two().clamp(1 << 20, 16 << 20))
+    }
+
+    /// The same with segments of so many bytes.
     fn options_with(&self, segment_bytes: u64) -> Options {
         let options = Options {
             segment_bytes,
             ..Options::default()
         };
-        let space = (self.live_bytes() as f64 / FILLED) as u64;
-        let segments = space.div_ceil(options.segment_bytes).max(10);
+        let segments = self.space().div_ceil(options.segment_bytes).max(10);
         Options {
             durability: Durability::Interval(Duration::from_secs(1)),
             capacity: segments * options.segment_bytes,
@@ -443,13 +449,12 @@ mod tests {
 
     use super::*;
 
-    /// Runs it until `is_over` was asked so often.
-    fn interrupted_after(requests: u64) -> Outcome {
-        let name = format!("timberline-store-{}-{requests}", std::process::id());
-        let setting = Setting {
+    fn setting(name: &str, records: u64, value_bytes: usize) -> Setting {
+        let name = format!("timberline-store-{}-{name}", std::process::id());
+        Setting {
             folder: std::env::temp_dir().join(name),
-            records: 20_000,
-            value_bytes: 10,
+            records,
+            value_bytes,
             memory_bytes: 1 << 30,
             index_map: IndexMap::default(),
             in_flight: 8,
@@ -459,7 +464,28 @@ mod tests {
             rounds: 1,
             seed: 1,
             files: None,
-        };
+        }
+    }
+
+    #[test]
+    fn segments_are_a_small_part_of_the_space() {
+        for (records, value_bytes, segment) in [
+            (3_000_000, 8, 1 << 20),
+            (3_000_000, 300, 8 << 20),
+            (5_000_000, 1_000, 16 << 20),
+            (1_000, 1 << 20, 16 << 20),
+        ] {
+            let setting = setting("options", records, value_bytes);
+            let options = setting.options();
+            assert_eq!(options.segment_bytes, segment);
+            let filled = setting.live_bytes() as f64 / options.capacity as f64;
+            assert!((0.79..=FILLED).contains(&filled), "{filled}");
+        }
+    }
+
+    /// Runs it until `is_over` was asked so often.
+    fn interrupted_after(requests: u64) -> Outcome {
+        let setting = setting(&requests.to_string(), 20_000, 10);
         let asked = Cell::new(0);
         let is_over = || {
             asked.set(asked.get() + 1);
