@@ -10,7 +10,7 @@ use super::overwrites::overwritten;
 use super::process::{Usage, folder_bytes, peak_memory, reset_peak_memory};
 use super::record::{KEY_BYTES, is_value, key, lost, value};
 use super::requests::Latencies;
-use super::{FILLED, Figure, Measured, Outcome, Rounds, Row, SKEW, Setting};
+use super::{Figure, Measured, Outcome, Rounds, Row, SKEW, Setting};
 use crate::workload::{Permutation, Rng, Zipf};
 
 /// What a store does for the bench. Errors are one line.
@@ -153,7 +153,7 @@ impl Run<'_> {
             let id = rng.below(setting.records);
             engine.put(&key(id), &value(id, setting.value_bytes))
         };
-        let enough = (setting.records as f64 * (1.0 / FILLED)) as u64;
+        let enough = setting.steady_after();
         self.run(Some(engine), &put, &mut |done, _| done >= enough)?;
         let (mut all, mut space) = (Vec::new(), 0);
         for _ in 0..setting.rounds {

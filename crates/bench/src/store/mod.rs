@@ -137,6 +137,12 @@ impl Setting {
         (self.live_bytes() as f64 / FILLED) as u64
     }
 
+    /// Overwrites from which on cleaning is in its steady state: they fill the free space once, and
+    /// replace all records once more.
+    fn steady_after(&self) -> u64 {
+        (self.records as f64 * (1.0 / FILLED)) as u64
+    }
+
     /// How the store is set up for it.
     pub fn options(&self) -> Options {
         // Those that are written, cleaned and in reserve are to be a small part of all; a record

@@ -11,7 +11,7 @@ use super::outcome::{Figure, Measured, Row};
 use super::process::folder_bytes;
 use super::record::{KEY_BYTES, get, put};
 use super::requests::Latencies;
-use super::{FILLED, Rounds, Run, Setting};
+use super::{Rounds, Run, Setting};
 use crate::workload::Rng;
 
 /// What is said of overwrites: how many, the bytes written for them, and the space at its peak.
@@ -44,8 +44,7 @@ impl Run<'_> {
                 setting.value_bytes,
             )
         };
-        // The free space once, and all records once more, so that cleaning has its steady state.
-        let enough = (setting.records as f64 * (1.0 / FILLED)) as u64;
+        let enough = setting.steady_after();
         self.run(Some(store), &mut make, |done, _| done >= enough)
             .await?;
         let (mut all, mut space) = (Vec::new(), 0);

@@ -31,7 +31,7 @@ static ALLOCATOR: tikv_jemallocator::Jemalloc = tikv_jemallocator::Jemalloc;
 /// What ours has it do, as [`Options::memory_bytes`](timberline_store::Options) advises: all
 /// threads share a heap, whose free pages go back soon. Others keep its defaults: with these, one
 /// of them was slower.
-const OF_OURS: &str = "narenas:1,dirty_decay_ms:500,muzzy_decay_ms:0";
+const OF_OURS: &str = "narenas:1,dirty_decay_ms:500";
 /// Where jemalloc looks for that.
 const CONFIGURATION: &str = "MALLOC_CONF";
 

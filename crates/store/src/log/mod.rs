@@ -1,18 +1,20 @@
 //! What writers, flushes and cleaning share, under one lock that nobody holds while it waits.
 
+mod new_record;
+mod state;
+
+pub(crate) use new_record::NewRecord;
+pub(crate) use state::State;
+
 use std::collections::BTreeMap;
-use std::io;
 use std::sync::{Arc, Mutex, MutexGuard, RwLock};
-use std::task::{Context, Poll, Waker};
+use std::task::{Context, Poll};
 
-use timberline_tree::art::Spot;
-
-use crate::head::{Head, Heat, UNFLUSHED};
+use crate::head::{Head, Heat};
 use crate::location::{Location, SegmentId};
-use crate::pieces::Value;
-use crate::record::{Kind, NEVER, Record, bytes_of};
+use crate::record::{Kind, Record};
 use crate::segment::Segment;
-use crate::{Error, KeyPlace, Options};
+use crate::{Error, Options};
 
 /// Segments that only deletes and cleaning may take, so that both go on when the store is full.
 pub(crate) const RESERVE: usize = 2;
@@ -25,67 +27,6 @@ pub(crate) struct Log {
     /// All segments with records, by number.
     segments: RwLock<BTreeMap<SegmentId, Arc<Segment>>>,
     options: Options,
-}
-
-pub(crate) struct State {
-    pub hot: Head,
-    pub cold: Head,
-    /// Heads that are full, oldest first: they are flushed and sealed.
-    pub full: Vec<Head>,
-    pub spares: Vec<Arc<Segment>>,
-    /// Memory of heads that were sealed, for the next: to map as much again costs more than to fill
-    /// it.
-    tails: Vec<Vec<u8>>,
-    /// Why no segment could be made.
-    pub no_segments: Option<Error>,
-    /// The number of the last record when cleaning last looked for a segment. Without newer ones it
-    /// would find no more.
-    pub looked_at: u64,
-    /// Whether to look for segments to clean.
-    pub cleaning_wanted: bool,
-    /// The store is a cache, and a put waits until keys are gone from its index.
-    pub eviction_wanted: bool,
-    /// Keys of a segment are going.
-    pub is_evicting: bool,
-    /// No segment had keys that could go while these were the hot and the cold one.
-    pub no_victim: Option<[SegmentId; 2]>,
-    /// Cleaners that are at work or look for it.
-    pub cleaners: usize,
-    /// The segments that they clean, the one that was begun first in front.
-    pub victims: Vec<SegmentId>,
-    /// The number of the next segment.
-    pub next: SegmentId,
-    /// The number of the last record.
-    pub sequence: u64,
-    /// All new records up to this number are on the disk.
-    pub durable: u64,
-    /// Writers wait until more is durable.
-    pub commit_wanted: bool,
-    /// Cleaning waits until everything is on the disk, for the time with this number.
-    pub sync_wanted: u64,
-    /// Everything was on the disk, for the time with this number.
-    pub synced: u64,
-    /// Whether a checkpoint is to be written, whenever the last one was.
-    pub checkpoint_wanted: bool,
-    /// The number of the next segment when the last checkpoint was begun.
-    pub checkpointed: SegmentId,
-    /// Checkpoints that were written, and why the last one was not.
-    pub checkpoints: u64,
-    pub checkpoint_failure: Option<Error>,
-    /// Segments that were cleaned, and records that were moved for it.
-    pub cleaned: u64,
-    pub moved: u64,
-    /// Records that were evicted.
-    pub evicted: u64,
-    /// Keys that were removed from the index since they had expired.
-    pub expired: u64,
-    /// Why there are no more writes.
-    pub failed: Option<Arc<io::Error>>,
-    pub closing: bool,
-    /// Changes so far, of anything that a future may wait for.
-    changes: u64,
-    /// Futures to wake after the next one.
-    waiting: Vec<Waker>,
 }
 
 /// How appending went.
@@ -118,84 +59,6 @@ impl Purpose {
             Purpose::Delete | Purpose::CleaningBeside => 1,
             Purpose::Cleaning => 0,
         }
-    }
-}
-
-/// A record before it has a sequence number.
-#[derive(Clone, Copy)]
-pub(crate) struct NewRecord<'a> {
-    pub kind: Kind,
-    /// Whether it is only to replace another. All records of a batch are to, or none.
-    pub replaces: bool,
-    /// Whether it is a delete by which a cache makes space.
-    pub evicts: bool,
-    /// As [`Record::expires`].
-    pub expires: u64,
-    pub key: &'a [u8],
-    pub value: &'a [u8],
-    /// The value in pieces that the key is to have; then `value` says where it is.
-    pub large: Option<&'a Arc<Value>>,
-    /// Where the key was found in the index, if it was.
-    pub spot: Option<Spot<'a>>,
-}
-
-impl<'a> NewRecord<'a> {
-    pub fn put(key: &'a [u8], value: &'a [u8], expires: u64) -> NewRecord<'a> {
-        NewRecord {
-            kind: Kind::Put,
-            replaces: false,
-            evicts: false,
-            expires,
-            key,
-            value,
-            large: None,
-            spot: None,
-        }
-    }
-
-    /// The same of a key that was found in the index there, if it was.
-    pub fn at(self, place: Option<KeyPlace<'a>>) -> NewRecord<'a> {
-        let spot = place.map(|it| it.spot);
-        NewRecord { spot, ..self }
-    }
-
-    /// A put of a value in pieces; `about` is its [`Descriptor`](crate::pieces::Descriptor).
-    pub fn large(
-        key: &'a [u8],
-        value: &'a Arc<Value>,
-        about: &'a [u8],
-        expires: u64,
-    ) -> NewRecord<'a> {
-        NewRecord {
-            large: Some(value),
-            ..NewRecord::put(key, about, expires)
-        }
-    }
-
-    pub fn piece(key: &'a [u8], value: &'a [u8]) -> NewRecord<'a> {
-        NewRecord {
-            kind: Kind::Piece,
-            ..NewRecord::put(key, value, NEVER)
-        }
-    }
-
-    pub fn delete(key: &'a [u8]) -> NewRecord<'a> {
-        NewRecord {
-            kind: Kind::Delete,
-            ..NewRecord::put(key, &[], NEVER)
-        }
-    }
-
-    pub fn evict(key: &'a [u8]) -> NewRecord<'a> {
-        NewRecord {
-            evicts: true,
-            ..NewRecord::delete(key)
-        }
-    }
-
-    /// Bytes of its record.
-    pub fn bytes(&self) -> usize {
-        bytes_of(self.key.len(), self.value.len(), self.expires != NEVER)
     }
 }
 
@@ -456,140 +319,73 @@ impl Log {
     }
 }
 
-impl State {
-    /// With two segments that are empty. `last` is the number of the last record.
-    pub fn new(hot: Arc<Segment>, cold: Arc<Segment>, next: SegmentId, last: u64) -> State {
-        State {
-            hot: Head::new(Heat::Hot, hot, Vec::new()),
-            cold: Head::new(Heat::Cold, cold, Vec::new()),
-            full: Vec::new(),
-            spares: Vec::new(),
-            tails: Vec::new(),
-            no_segments: None,
-            looked_at: last,
-            cleaning_wanted: false,
-            eviction_wanted: false,
-            is_evicting: false,
-            no_victim: None,
-            cleaners: 0,
-            victims: Vec::new(),
-            next,
-            sequence: last,
-            durable: last,
-            commit_wanted: false,
-            sync_wanted: 0,
-            synced: 0,
-            checkpoint_wanted: false,
-            checkpointed: next,
-            checkpoints: 0,
-            checkpoint_failure: None,
-            cleaned: 0,
-            moved: 0,
-            evicted: 0,
-            expired: 0,
-            failed: None,
-            closing: false,
-            changes: 0,
-            waiting: Vec::new(),
+#[cfg(test)]
+mod tests {
+    use std::path::Path;
+
+    use timberline_io::{Disk, Simulation};
+
+    use super::*;
+    use crate::segment::Header;
+
+    /// A log whose cold head has no space left, with one segment made in advance, while two others
+    /// are cleaned.
+    fn log(victims: [SegmentId; 2]) -> Log {
+        let options = Options {
+            segment_bytes: 64 << 10,
+            ..Options::default()
+        };
+        let (disk, mut driver) = Disk::simulated(&Simulation::new(1));
+        let folder = Path::new("store");
+        disk.create_folder(folder).expect("it is made");
+        let mut made = [0, 1, 2].map(|number| {
+            let header = Header {
+                id: SegmentId(number),
+                store: 1,
+                sequence: 0,
+            };
+            let made = Segment::create(&disk, folder, header, &options);
+            Some(Arc::new(driver.block_on(made).expect("it is made")))
+        });
+        let [hot, cold, spare] = made.each_mut().map(|it| it.take().expect("it was made"));
+        let mut state = State::new(hot, cold, SegmentId(3), 0);
+        state.spares.push(spare);
+        state.victims = victims.to_vec();
+        let log = Log::new(options, state, BTreeMap::new());
+        let options = log.options.clone();
+        while log.lock().cold.has_space(RECORD.bytes(), &options) {
+            assert!(moves(&log, victims[0]));
         }
+        log
     }
 
-    /// Whether there are writes.
-    pub fn check(&self) -> Result<(), Error> {
-        match &self.failed {
-            Some(error) => Err(Error::ReadOnly(Arc::clone(error))),
-            None if self.closing => Err(Error::Closed),
-            None => Ok(()),
-        }
+    const RECORD: Record<'static> = Record {
+        kind: Kind::Put,
+        sequence: 1,
+        expires: crate::record::NEVER,
+        fresh: false,
+        large: false,
+        key: b"key",
+        value: &[0; 8000],
+        goes_on: false,
+    };
+
+    /// Whether a record can be moved out of this segment at once.
+    fn moves(log: &Log, victim: SegmentId) -> bool {
+        let moved = log.append_moved(victim, &RECORD, |_| {});
+        matches!(moved.expect("it is no failure"), Appended::At(()))
     }
 
-    /// No segment can be made, unless cleaning removes one.
-    pub fn has_no_space(&mut self, reason: Error) {
-        self.no_segments.get_or_insert(reason);
-        self.cleaning_wanted = true;
-        self.changed();
-    }
-
-    /// `Ok(false)` as long as a segment may come; otherwise why none does.
-    fn wait_for_segment(&mut self, purpose: Purpose) -> Result<bool, Error> {
-        if self.no_segments.is_none() {
-            // One is being made.
-            return Ok(false);
-        }
-        if purpose == Purpose::Cleaning {
-            return Err(Error::Full);
-        }
-        // As long as cleaning may find space, waiting helps.
-        if self.cleaning_wanted {
-            return Ok(false);
-        }
-        if self.looked_at != self.sequence {
-            // What was written since has made others obsolete. A second cleaner may be free.
-            self.cleaning_wanted = true;
-            self.changed();
-            return Ok(false);
-        }
-        if self.cleaners > 0 {
-            return Ok(false);
-        }
-        // The next one that asks has another attempt made to find space.
-        let refused = self.no_segments.take();
-        self.changed();
-        refused.map_or(Ok(false), Err)
-    }
-
-    pub fn head(&mut self, heat: Heat) -> &mut Head {
-        match heat {
-            Heat::Hot => &mut self.hot,
-            Heat::Cold => &mut self.cold,
-        }
-    }
-
-    /// The segments that are written to.
-    pub fn open(&self) -> [SegmentId; 2] {
-        [self.hot.segment.id(), self.cold.segment.id()]
-    }
-
-    /// The oldest full head is sealed.
-    pub fn sealed(&mut self) {
-        let tail = self.full.remove(0).into_tail();
-        let kept: usize = self.tails.iter().map(Vec::capacity).sum();
-        if (kept + tail.capacity()) as u64 <= UNFLUSHED {
-            self.tails.push(tail);
-        }
-        self.changed();
-    }
-
-    /// All heads with records that may be in memory only.
-    pub fn heads(&mut self) -> impl Iterator<Item = &mut Head> {
-        self.full.iter_mut().chain([&mut self.hot, &mut self.cold])
-    }
-
-    /// Wakes who flushes a head when it becomes due, not at each append until it is flushed: all
-    /// who wait would look in vain.
-    fn became_due(&mut self, heat: Heat, was_due: bool) {
-        if !was_due && self.head(heat).is_due() {
-            self.changed();
-        }
-    }
-
-    /// Whether appending has to wait for a flush.
-    fn is_behind(&mut self) -> bool {
-        self.heads().map(|it| it.unflushed()).sum::<u64>() >= UNFLUSHED
-    }
-
-    /// Asks for a sync of both heads. Returns its number.
-    pub fn want_sync(&mut self) -> u64 {
-        self.sync_wanted += 1;
-        self.changed();
-        self.sync_wanted
-    }
-
-    /// Wakes all that wait for a change.
-    pub fn changed(&mut self) {
-        self.changes += 1;
-        for waker in self.waiting.drain(..) {
-            waker.wake();
-        }
+    /// Otherwise the first one would wait for space that it alone can make.
+    #[test]
+    fn the_second_segment_that_is_cleaned_takes_no_space_that_the_first_needs() {
+        let [first, second] = [SegmentId(7), SegmentId(8)];
+        let log = log([first, second]);
+        assert!(!moves(&log, second), "the last segment is the first one's");
+        assert!(moves(&log, first));
+        assert!(!moves(&log, second), "and all of it");
+        assert!(moves(&log, first));
+        log.lock().victims.remove(0);
+        assert!(moves(&log, second), "now it is the first");
     }
 }
