@@ -59,6 +59,7 @@ pub(crate) async fn recover(
     let loaded = checkpoint::load(disk, folder, &files, store, options, find).await?;
     let now = options.clock.now();
     loaded.deadlines.look(now);
+    let whole_checkpoint = loaded.number;
     let mut replay = Replay::new(&table, loaded, now);
     for segment in segments.values() {
         replay.segment(segment).await?;
@@ -86,6 +87,7 @@ pub(crate) async fn recover(
     }
     let (cold, hot) = (heads.remove(1), heads.remove(0));
     let mut state = State::new(hot, cold, SegmentId(next + 2), last);
+    state.whole_checkpoint = whole_checkpoint;
     // Where no others can be made in advance, deletes and cleaning have these two.
     state.hot.is_of_reserve = segments.len() + RESERVE > options.segments();
     let log = Log::new(options.clone(), state, segments);

@@ -24,6 +24,8 @@ use crate::{Error, IndexMemory, Options};
 
 /// A checkpoint in memory. Without one: nothing.
 pub(crate) struct Loaded {
+    /// The number of its file.
+    pub number: Option<u32>,
     pub index: Box<dyn Index>,
     pub deadlines: Deadlines,
     pub first_bytes: FirstBytes,
@@ -42,6 +44,7 @@ impl Loaded {
     /// Nothing, with an index in this memory.
     fn nothing(memory: &IndexMemory) -> Result<Loaded, Error> {
         Ok(Loaded {
+            number: None,
             index: memory.make()?,
             deadlines: Deadlines::default(),
             first_bytes: FirstBytes::default(),
@@ -93,6 +96,7 @@ pub(crate) async fn load<'a>(
         match loading.read(disk, &path, number, store, options).await {
             Ok(()) => {
                 return Ok(Loaded {
+                    number: Some(number),
                     refused,
                     ..loading.loaded
                 });

@@ -59,6 +59,9 @@ impl Inner {
     /// Writes a checkpoint and removes the others; notes why not. `is_last` says that nothing is
     /// appended any more and all is on the disk.
     pub async fn write_checkpoint(&self, is_last: bool) {
+        let whole = self.log.lock().whole_checkpoint;
+        // One that was never finished would take the space of this one.
+        self.remove_checkpoints_but(whole).await;
         let (origin, covered) = self.begin(is_last);
         let path = path(&self.folder, origin.number);
         let mode = Mode {
@@ -104,14 +107,13 @@ impl Inner {
             synced.map_err(Error::disk(&self.folder))
         };
         let written = written.await;
-        if written.is_ok() {
-            self.remove_checkpoints(|number| number != origin.number)
-                .await;
-        } else {
-            self.remove_checkpoints(|number| number == origin.number)
-                .await;
-        }
+        let whole = match written.is_ok() {
+            true => Some(origin.number),
+            false => whole,
+        };
+        self.remove_checkpoints_but(whole).await;
         let mut state = self.log.lock();
+        state.whole_checkpoint = whole;
         state.checkpoints += u64::from(written.is_ok());
         state.checkpoint_failure = written.err();
     }
@@ -155,12 +157,17 @@ impl Inner {
         (origin, covered)
     }
 
-    /// Removes those of which nothing depends any more. What stays is removed another time.
-    async fn remove_checkpoints(&self, which: impl Fn(u32) -> bool) {
+    /// Removes those that are not this one. What stays is removed another time.
+    async fn remove_checkpoints_but(&self, whole: Option<u32>) {
+        let mut are_gone = false;
         for path in self.disk.list(&self.folder).unwrap_or_default() {
-            if number_of(&path).is_some_and(&which) {
-                let _ = self.disk.remove(&path).await;
+            if number_of(&path).is_some_and(|it| Some(it) != whole) {
+                are_gone |= self.disk.remove(&path).await.is_ok();
             }
+        }
+        if are_gone {
+            // Their space is free when their names are gone for good.
+            let _ = self.disk.sync_folder(&self.folder).await;
         }
     }
 }

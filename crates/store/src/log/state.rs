@@ -52,6 +52,8 @@ pub(crate) struct State {
     pub checkpoint_wanted: bool,
     /// The number of the next segment when the last checkpoint was begun.
     pub checkpointed: SegmentId,
+    /// The number of the newest one on the disk that is known to be whole.
+    pub whole_checkpoint: Option<u32>,
     /// Checkpoints that were written, and why the last one was not.
     pub checkpoints: u64,
     pub checkpoint_failure: Option<Error>,
@@ -96,6 +98,7 @@ impl State {
             synced: 0,
             checkpoint_wanted: false,
             checkpointed: next,
+            whole_checkpoint: None,
             checkpoints: 0,
             checkpoint_failure: None,
             cleaned: 0,

@@ -416,6 +416,43 @@ fn without_space_for_a_checkpoint_the_store_works() {
     });
 }
 
+/// What a kill left of a checkpoint makes space for the next one.
+#[test]
+fn an_unfinished_checkpoint_takes_no_space_of_the_next_one() {
+    let (simulation, disk, mut driver) = closed(12);
+    driver.block_on(async {
+        let (store, _) = open(&disk).await;
+        let bytes_of_newest = || {
+            let all = checkpoints(&disk);
+            let file = disk.open_file(all.last().expect("one is there"), Mode::read());
+            file.expect("it is there").len().expect("it is there")
+        };
+        let (one, before) = (bytes_of_newest(), checkpoints(&disk));
+        beside_maintenance(&store, async {
+            put(&store, 0..50, 2).await;
+            store.sync().await.expect("nothing fails");
+            store.begin_checkpoint();
+            // All of it but the last page.
+            while checkpoints(&disk) == before || bytes_of_newest() < one - 2 * BLOCK as u64 {
+                crate::pause().await;
+            }
+        })
+        .await;
+        drop(store);
+        assert_eq!(checkpoints(&disk).len(), 2);
+        let (store, report) = open(&disk).await;
+        assert!(report.unread > 0 && report.checkpoints.len() == 1);
+        // Room for one, with the space of the unfinished one.
+        simulation.set_faults(Faults {
+            capacity: simulation.used() + 4 * BLOCK as u64,
+            ..Faults::default()
+        });
+        close(&store).await;
+        assert_eq!(store.checkpoint_failure().map(|it| it.to_string()), None);
+        assert_eq!(checkpoints(&disk).len(), 1);
+    });
+}
+
 async fn open_without_limit(simulation: &Simulation, disk: &Disk) -> (Store, Report) {
     simulation.set_faults(Faults::default());
     open(disk).await
