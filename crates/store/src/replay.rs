@@ -11,7 +11,7 @@
 
 use std::collections::HashMap;
 use std::ops::Range;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::Arc;
 
 use smallvec::SmallVec;
 
@@ -201,19 +201,18 @@ impl<'a> Replay<'a> {
             segment,
             read,
         };
-        let left = Mutex::new(self.deleted.iter_mut().enumerate());
-        let next = || left.lock().unwrap_or_else(PoisonError::into_inner).next();
-        on_cores(read.records.len().div_ceil(MANY), || {
-            while let Some((share, deleted)) = next() {
+        let most = read.records.len().div_ceil(MANY);
+        on_cores(
+            most,
+            self.deleted.iter_mut().enumerate(),
+            |(share, deleted)| {
                 let is_of_share = |found: &&Found| {
                     let hash = crate::spread(read.key(found));
                     found.piece.is_none() && hash as usize % shares == share
                 };
-                let records = read.records.iter().filter(is_of_share);
-                application.apply(records, deleted)?;
-            }
-            Ok(())
-        })
+                application.apply(read.records.iter().filter(is_of_share), deleted)
+            },
+        )
     }
 
     /// Gives keys their values that are in pieces. Pieces of others don't count.

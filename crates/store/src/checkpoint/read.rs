@@ -199,13 +199,8 @@ impl<'a, F: Fn(SegmentId) -> Option<&'a Arc<Segment>> + Sync> Loading<F> {
 
     /// Inserts the keys of several pages.
     fn insert_all(&self, pages: Vec<Entries<'_>>) -> Result<(), Reason> {
-        let (most, pages) = (pages.len(), Mutex::new(pages.into_iter()));
-        let next = || pages.lock().unwrap_or_else(PoisonError::into_inner).next();
-        on_cores(most, || {
-            while let Some(page) = next() {
-                self.insert_keys(page)?;
-            }
-            Ok(())
+        on_cores(pages.len(), pages.into_iter(), |page| {
+            self.insert_keys(page)
         })
     }
 

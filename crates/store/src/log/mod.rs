@@ -338,41 +338,33 @@ mod tests {
         let (disk, mut driver) = Disk::simulated(&Simulation::new(1));
         let folder = Path::new("store");
         disk.create_folder(folder).expect("it is made");
-        let mut made = [0, 1, 2].map(|number| {
+        let [hot, cold, spare] = [0, 1, 2].map(|number| {
             let header = Header {
                 id: SegmentId(number),
                 store: 1,
                 sequence: 0,
             };
             let made = Segment::create(&disk, folder, header, &options);
-            Some(Arc::new(driver.block_on(made).expect("it is made")))
+            Arc::new(driver.block_on(made).expect("it is made"))
         });
-        let [hot, cold, spare] = made.each_mut().map(|it| it.take().expect("it was made"));
         let mut state = State::new(hot, cold, SegmentId(3), 0);
         state.spares.push(spare);
         state.victims = victims.to_vec();
         let log = Log::new(options, state, BTreeMap::new());
         let options = log.options.clone();
-        while log.lock().cold.has_space(RECORD.bytes(), &options) {
+        while log.lock().cold.has_space(record().bytes(), &options) {
             assert!(moves(&log, victims[0]));
         }
         log
     }
 
-    const RECORD: Record<'static> = Record {
-        kind: Kind::Put,
-        sequence: 1,
-        expires: crate::record::NEVER,
-        fresh: false,
-        large: false,
-        key: b"key",
-        value: &[0; 8000],
-        goes_on: false,
-    };
+    fn record() -> Record<'static> {
+        Record::new(Kind::Put, 1, b"key", &[0; 8000])
+    }
 
     /// Whether a record can be moved out of this segment at once.
     fn moves(log: &Log, victim: SegmentId) -> bool {
-        let moved = log.append_moved(victim, &RECORD, |_| {});
+        let moved = log.append_moved(victim, &record(), |_| {});
         matches!(moved.expect("it is no failure"), Appended::At(()))
     }
 
