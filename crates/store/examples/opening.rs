@@ -5,23 +5,18 @@
 //! leaves it as a kill would. `opening FOLDER open` opens it and leaves it so again, `opening
 //! FOLDER close` closes it then.
 
+#[path = "records/name.rs"]
+mod name;
+
 use std::error::Error;
 use std::path::Path;
 use std::time::{Duration, Instant};
 
+use name::name;
 use timberline_store::{Durability, Options, Store};
 
 const USAGE: &str =
     "usage: opening FOLDER make [RECORDS] [BEHIND], or opening FOLDER open or close";
-
-/// A key of sixteen bytes, in no order.
-fn key(number: u64) -> [u8; 16] {
-    let mixed = number.wrapping_add(1).wrapping_mul(0x9e37_79b9_7f4a_7c15);
-    let mut key = [0; 16];
-    key[..8].copy_from_slice(&mixed.to_be_bytes());
-    key[8..].copy_from_slice(&number.to_be_bytes());
-    key
-}
 
 fn options() -> Options {
     Options {
@@ -34,7 +29,7 @@ fn options() -> Options {
 /// Puts records, and some of them again, behind a checkpoint.
 fn make(folder: &Path, records: u64, behind: u64) -> Result<(), Box<dyn Error>> {
     let (store, _) = Store::open(folder, options())?;
-    let put = |number: u64| store.blocking().put(&key(number), &[number as u8; 84]);
+    let put = |number: u64| store.blocking().put(&name(number), &[number as u8; 84]);
     (0..records).try_for_each(put)?;
     let before = store.stats().checkpoints;
     store.begin_checkpoint();
@@ -59,6 +54,9 @@ fn main() -> Result<(), Box<dyn Error>> {
     if what == "make" {
         return make(folder, number(2, 20_000_000)?, number(3, 6_000_000)?);
     }
+    if what != "open" && what != "close" {
+        return Err(USAGE.into());
+    }
     let start = Instant::now();
     let (store, report) = Store::open(folder, options())?;
     let seconds = start.elapsed().as_secs_f64();
@@ -66,12 +64,9 @@ fn main() -> Result<(), Box<dyn Error>> {
         "{} keys of {} segments, {} of them unread: {seconds:.2} s",
         report.keys, report.segments, report.unread
     );
-    match what.as_str() {
-        "open" => {
-            std::mem::forget(store);
-            Ok(())
-        }
-        "close" => Ok(store.stop()?),
-        _ => Err(USAGE.into()),
+    if what == "close" {
+        return Ok(store.stop()?);
     }
+    std::mem::forget(store);
+    Ok(())
 }

@@ -1,5 +1,8 @@
 //! Records of 1,000 bytes, of which a get tells whether it found the right one.
 
+mod name;
+
+use name::name;
 use timberline_store::Store;
 
 /// Puts one.
@@ -12,13 +15,4 @@ pub async fn put(store: &Store, key: u64) {
 pub async fn get(store: &Store, key: u64) {
     let value = store.get(&name(key)).await.expect("it is read");
     assert_eq!(value.expect("it is there")[0], key as u8);
-}
-
-/// A key of sixteen bytes, in no order.
-fn name(key: u64) -> [u8; 16] {
-    let mixed = key.wrapping_add(1).wrapping_mul(0x9e37_79b9_7f4a_7c15);
-    let mut name = [0; 16];
-    name[..8].copy_from_slice(&mixed.to_be_bytes());
-    name[8..].copy_from_slice(&key.to_be_bytes());
-    name
 }
