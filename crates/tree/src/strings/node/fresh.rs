@@ -10,7 +10,7 @@ use timberline_sync::epoch::Guard;
 use timberline_tier::{Memory, Slot};
 
 use super::link::Root;
-use super::{LockedNode, Long, LongKeys, Node, Page, Text, address};
+use super::{LockedNode, Long, LongKeys, Node, Page, Shape, Text, address};
 use crate::node::retired::Retired;
 use crate::store::Store;
 
@@ -173,8 +173,8 @@ impl<'g, const WORDS: usize> LockedParent<'g, WORDS> {
 impl<const WORDS: usize> Page<WORDS> {
     /// The index of a child of this node.
     pub fn index_of(&self, child: &LockedNode<'_, WORDS>) -> usize {
-        let word = address(child.of()) as u64;
-        let found = (0..self.count()).find(|&index| self.payload(index) == word);
+        let (word, Shape { count, cap, .. }) = (address(child.of()) as u64, self.shape());
+        let found = (0..count).find(|&index| self.payload_of(cap, index) == word);
         found.expect("a child of this node")
     }
 

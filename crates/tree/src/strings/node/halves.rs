@@ -8,7 +8,7 @@ use timberline_sync::Restart;
 use timberline_tier::{Memory, TierId};
 
 use super::text::{common, separator};
-use super::{LONG_BYTES, LockedNode, Long, LongKeys, Page, SLOT, Text, Unlinked, View, slots};
+use super::{LONG, LockedNode, Long, LongKeys, Page, SLOT, Text, Unlinked, View, slots};
 use crate::store::Store;
 
 /// A plan for two neighbours to share entries: how many go, and the fence between them then.
@@ -67,56 +67,30 @@ impl Ends {
 impl<const WORDS: usize> Page<WORDS> {
     /// The word of the block of a fence at an offset; 0 is none.
     pub(super) fn block_at(&self, at: usize) -> u64 {
-        match at != 0 && self.tag(at) == super::LONG {
+        match at != 0 && self.tag(at) == LONG {
             true => self.long_word(at),
             false => 0,
-        }
-    }
-
-    /// Appends entries of another page. Keys that were in blocks and fit this page leave them;
-    /// those that do not fit this page have a block among `keys`, the last one first.
-    pub(super) fn append(
-        &self,
-        from: &LockedNode<'_, WORDS>,
-        entries: Range<usize>,
-        keys: &mut LongKeys<'_>,
-        memory: &impl Memory,
-    ) {
-        let open = Long(memory).in_locked(from);
-        let unchanged = "a locked node does not change";
-        let (fences, prefix) = (from.fences(), self.fences().prefix);
-        // The prefix may be shorter here, by these bytes, or longer, by so many.
-        let mut before = Vec::new();
-        let read = from.push_fence(fences.lower, fences.prefix, &mut before, &open);
-        read.expect(unchanged);
-        let (gained, lost) = (
-            before.get(prefix..).unwrap_or(&[]),
-            prefix.saturating_sub(fences.prefix),
-        );
-        let mut rest = Vec::with_capacity(Self::INLINE + LONG_BYTES);
-        for index in entries {
-            rest.clear();
-            rest.extend_from_slice(gained);
-            let mut block = from.push_rest(index, &mut rest);
-            let rest = match block {
-                0 => &rest[lost..],
-                _ => &open(block).expect(unchanged)[prefix..],
-            };
-            if block == 0 && rest.len() > Self::INLINE {
-                block = keys.next_block();
-            }
-            let (print, payload) = (from.print(index), from.payload(index));
-            if !self.insert_rest(self.count(), print, Text { bytes: rest, block }, payload) {
-                keys.drop_block(block);
-            }
         }
     }
 
     /// Bytes in the heap of some entries, if the prefix had so many bytes; `None` where a key would
     /// need a block that it has not.
     pub(super) fn heap_of(&self, entries: Range<usize>, prefix: usize) -> Option<usize> {
-        let grows = entries.clone().any(|index| self.outgrows(index, prefix));
-        (!grows).then(|| self.heap_with_blocks(entries, prefix))
+        let (cap, now) = (self.shape().cap, self.fences().prefix);
+        let mut bytes = 0;
+        for index in entries {
+            let at = self.offset(cap, index);
+            let (len, has_block) = match self.tag(at) {
+                LONG => (super::long::len(self.long_word(at)), true),
+                len => (usize::from(len) + now, false),
+            };
+            let rest = len.saturating_sub(prefix);
+            if rest > Self::INLINE && !has_block {
+                return None;
+            }
+            bytes += Self::heap_for_key(rest, has_block);
+        }
+        Some(bytes)
     }
 
     /// The same, with a block for each key that needs one.

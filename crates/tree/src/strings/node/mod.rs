@@ -34,6 +34,7 @@
 //! clamped, because what a torn read returns may be anything.
 #![allow(unsafe_code)]
 
+mod append;
 mod blocks;
 mod cut;
 mod fresh;
@@ -254,7 +255,12 @@ impl<const WORDS: usize> Page<WORDS> {
 
     #[inline(always)]
     fn payload(&self, index: usize) -> u64 {
-        self.word(self.shape().cap / 8 * 7 + index)
+        self.payload_of(self.shape().cap, index)
+    }
+
+    #[inline(always)]
+    fn payload_of(&self, cap: usize, index: usize) -> u64 {
+        self.word(cap / 8 * 7 + index)
     }
 
     /// The address of the child at `index`.

@@ -36,7 +36,9 @@ impl<const WORDS: usize> Page<WORDS> {
 
     /// Writes bytes anywhere.
     pub(super) fn write(&self, at: usize, bytes: &[u8]) {
-        Pen::at(self, at).write(bytes);
+        let mut pen = Pen::at(self, at);
+        pen.push_bytes(bytes);
+        pen.finish();
     }
 
     /// Makes this an empty page between two fences, with so many slots.
@@ -74,7 +76,8 @@ impl<const WORDS: usize> Page<WORDS> {
     fn write_text(&self, at: usize, len: usize, bytes: &[u8]) {
         let mut pen = Pen::at(self, at);
         pen.push(len as u64, 8);
-        pen.write(bytes);
+        pen.push_bytes(bytes);
+        pen.finish();
     }
 
     /// The same of one that is in a block.
@@ -96,7 +99,7 @@ impl<const WORDS: usize> Page<WORDS> {
         let Text { bytes: rest, block } = key;
         let is_long = Self::is_long(rest.len(), block != 0);
         let bytes = Self::heap_for_key(rest.len(), block != 0);
-        let mut shape = self.room(bytes);
+        let mut shape = self.room(1, bytes);
         shape.heap -= bytes;
         match is_long {
             true => self.write_block(shape.heap, block),
@@ -106,47 +109,37 @@ impl<const WORDS: usize> Page<WORDS> {
         self.insert_bits::<8>(0, index, count, print.into());
         self.insert_bits::<16>(cap / 8, index, count, shape.heap as u64);
         self.insert_bits::<32>(cap / 8 * 3, index, count, head(rest, 0).into());
-        let payloads = cap / 8 * 7;
-        for at in (index..count).rev() {
-            self.set_word(payloads + at + 1, self.word(payloads + at));
-        }
-        self.set_word(payloads + index, payload);
+        self.insert_word(cap / 8 * 7, index, count, payload);
         shape.count += 1;
         self.set_shape(shape);
         is_long
     }
 
-    /// Makes room for a slot and so many bytes of heap, which are there if the page is compact.
-    fn room(&self, bytes: usize) -> Shape {
+    /// Makes room for so many slots and bytes of heap, which are there if the page is compact.
+    pub(super) fn room(&self, more: usize, bytes: usize) -> Shape {
         let shape = self.shape();
-        let more = match shape.count == shape.cap {
-            true => GRAIN,
-            false => 0,
-        };
-        if slots(shape.cap + more) + bytes > shape.heap {
-            self.compact();
+        let cap = (shape.count + more).next_multiple_of(GRAIN).max(shape.cap);
+        if slots(cap) + bytes > shape.heap {
+            self.compact(more);
             return self.shape();
         }
-        if more > 0 {
-            self.add_slots(shape);
+        if cap > shape.cap {
+            self.add_slots(shape, cap);
         }
         self.shape()
     }
 
-    /// Adds slots: what lies behind them moves on.
-    fn add_slots(&self, shape: Shape) {
-        let Shape { count, cap, .. } = shape;
+    /// Adds slots, up to so many: what lies behind them moves on.
+    fn add_slots(&self, shape: Shape, cap: usize) {
+        let (count, before) = (shape.count, shape.cap / GRAIN);
         let arrays = [(7, count), (3, count.div_ceil(2)), (1, count.div_ceil(4))];
-        for (bytes, words) in arrays {
-            let from = cap / 8 * bytes;
+        for (words_each, words) in arrays {
+            let (from, to) = (before * words_each, cap / GRAIN * words_each);
             for at in (0..words).rev() {
-                self.set_word(from + bytes + at, self.word(from + at));
+                self.set_word(to + at, self.word(from + at));
             }
         }
-        self.set_shape(Shape {
-            cap: cap + GRAIN,
-            ..shape
-        });
+        self.set_shape(Shape { cap, ..shape });
     }
 
     /// Removes an entry.
@@ -158,10 +151,7 @@ impl<const WORDS: usize> Page<WORDS> {
         self.remove_bits::<8>(0, index, count);
         self.remove_bits::<16>(cap / 8, index, count);
         self.remove_bits::<32>(cap / 8 * 3, index, count);
-        let payloads = cap / 8 * 7;
-        for at in index + 1..count {
-            self.set_word(payloads + at - 1, self.word(payloads + at));
-        }
+        self.remove_word(cap / 8 * 7, index, count);
         shape.count -= 1;
         self.set_shape(shape);
     }
@@ -172,94 +162,95 @@ impl<const WORDS: usize> Page<WORDS> {
         self.set_word(self.shape().cap / 8 * 7 + index, payload);
     }
 
+    /// Inserts a word into an array of `count`, which has room.
+    #[inline(always)]
+    fn insert_word(&self, array: usize, index: usize, count: usize, word: u64) {
+        let words = &self.words()[array + index..=array + count];
+        for pair in words.windows(2).rev() {
+            pair[1].store(pair[0].load(Relaxed), Relaxed);
+        }
+        words[0].store(word, Relaxed);
+    }
+
+    /// Removes a word from an array of `count`.
+    #[inline(always)]
+    fn remove_word(&self, array: usize, index: usize, count: usize) {
+        for pair in self.words()[array + index..array + count].windows(2) {
+            pair[0].store(pair[1].load(Relaxed), Relaxed);
+        }
+    }
+
     /// Inserts a number of so many bits into an array of `count`, which has room.
     #[inline(always)]
     fn insert_bits<const BITS: u32>(&self, array: usize, index: usize, count: usize, number: u64) {
         let of_word = (64 / BITS) as usize;
-        let (first, last) = (array + index / of_word, array + count / of_word);
-        for at in (first + 1..=last).rev() {
-            let carried = self.word(at - 1) >> (64 - BITS);
-            self.set_word(at, self.word(at) << BITS | carried);
+        let words = &self.words()[array + index / of_word..=array + count / of_word];
+        for pair in words.windows(2).rev() {
+            let carried = pair[0].load(Relaxed) >> (64 - BITS);
+            pair[1].store(pair[1].load(Relaxed) << BITS | carried, Relaxed);
         }
         let shift = (index % of_word) as u32 * BITS;
-        let word = self.word(first);
+        let word = words[0].load(Relaxed);
         let below = word & ((1 << shift) - 1);
         let above = word >> shift << shift << (BITS - 1) << 1;
-        self.set_word(first, below | number << shift | above);
+        words[0].store(below | number << shift | above, Relaxed);
     }
 
     /// Removes a number of so many bits from an array of `count`.
     #[inline(always)]
     fn remove_bits<const BITS: u32>(&self, array: usize, index: usize, count: usize) {
         let of_word = (64 / BITS) as usize;
-        let (first, last) = (array + index / of_word, array + (count - 1) / of_word);
-        let carried = |at: usize| match at < last {
-            true => self.word(at + 1) << (64 - BITS),
-            false => 0,
-        };
+        let words = &self.words()[array + index / of_word..=array + (count - 1) / of_word];
         let shift = (index % of_word) as u32 * BITS;
-        let word = self.word(first);
+        let word = words[0].load(Relaxed);
         let below = word & ((1 << shift) - 1);
         let above = word >> (BITS - 1) >> 1 >> shift << shift;
-        self.set_word(first, below | above | carried(first));
-        for at in first + 1..=last {
-            self.set_word(at, self.word(at) >> BITS | carried(at));
+        words[0].store(below | above, Relaxed);
+        for pair in words.windows(2) {
+            let next = pair[1].load(Relaxed);
+            let before = pair[0].load(Relaxed);
+            pair[0].store(before | next << (64 - BITS), Relaxed);
+            pair[1].store(next >> BITS, Relaxed);
         }
     }
 
-    /// Forgets what nothing refers to.
+    /// Forgets what nothing refers to. There is a place for so many more entries then.
     #[cold]
-    fn compact(&self) {
+    fn compact(&self, more: usize) {
         let copy = Self::default();
-        copy.copy_compactly(self);
+        copy.copy_compactly(self, more);
         self.copy_words(&copy);
     }
 
-    /// Makes this a page with the entries of another between the same fences, and no more.
-    fn copy_compactly(&self, other: &Self) {
+    /// Makes this a page with the entries of another between the same fences, and slots for some
+    /// more.
+    fn copy_compactly(&self, other: &Self, more: usize) {
         let (old, fences) = (other.shape(), other.fences());
-        let cap = (old.count + 1).next_multiple_of(GRAIN);
-        let mut shape = Shape {
-            cap,
-            heap: Self::AREA,
-            dead: 0,
-            ..old
+        let mut heap = Self::AREA;
+        let mut fence = |at: usize| {
+            let bytes = match (at, other.tag(at)) {
+                (0, _) => return 0,
+                (_, LONG) => LONG_BYTES,
+                (_, len) => 1 + usize::from(len),
+            };
+            heap -= bytes;
+            let mut pen = Pen::at(self, heap);
+            pen.push_from(other, at, bytes);
+            pen.finish();
+            heap
         };
-        let mut buffer = Vec::with_capacity(Self::INLINE + LONG_BYTES);
-        let mut copy = |at: usize, bytes: usize| {
-            buffer.clear();
-            other.push_bytes(at, bytes, &mut buffer);
-            shape.heap -= bytes;
-            self.write(shape.heap, &buffer);
-            shape.heap
-        };
-        let mut fence = |at: usize| match at {
-            0 => 0,
-            _ => {
-                let bytes = match other.tag(at) {
-                    LONG => LONG_BYTES,
-                    len => 1 + usize::from(len),
-                };
-                copy(at, bytes)
-            }
-        };
-        let (lower, upper) = (fence(fences.lower), fence(fences.upper));
-        for index in 0..old.count {
-            let bytes = other.entry_bytes(index);
-            let at = copy(other.offset(old.cap, index), bytes);
-            self.insert_bits::<8>(0, index, index, other.print(index).into());
-            self.insert_bits::<16>(cap / 8, index, index, at as u64);
-            let head = other.head(old.cap, index);
-            self.insert_bits::<32>(cap / 8 * 3, index, index, head.into());
-            self.set_word(cap / 8 * 7 + index, other.word(old.cap / 8 * 7 + index));
-        }
-        self.set_shape(shape);
-        let prefix = fences.prefix;
         self.set_fences(Fences {
-            prefix,
-            lower,
-            upper,
+            prefix: fences.prefix,
+            lower: fence(fences.lower),
+            upper: fence(fences.upper),
         });
+        self.set_shape(Shape {
+            count: 0,
+            cap: (old.count + more).next_multiple_of(GRAIN),
+            heap,
+            dead: 0,
+        });
+        self.append_as_they_are(other, 0..old.count);
     }
 
     /// Makes the words of this page those of another. Height and heat stay.
@@ -280,7 +271,7 @@ impl<const WORDS: usize> Page<WORDS> {
 }
 
 /// Writes bytes one behind the other, and each word of the page once.
-struct Pen<'p, const WORDS: usize> {
+pub(super) struct Pen<'p, const WORDS: usize> {
     page: &'p Page<WORDS>,
     index: usize,
     /// The lowest bits of the word at the index, this many.
@@ -290,7 +281,7 @@ struct Pen<'p, const WORDS: usize> {
 
 impl<'p, const WORDS: usize> Pen<'p, WORDS> {
     #[inline(always)]
-    fn at(page: &'p Page<WORDS>, at: usize) -> Self {
+    pub(super) fn at(page: &'p Page<WORDS>, at: usize) -> Self {
         let (index, filled) = (at / 8, at as u32 % 8 * 8);
         Pen {
             page,
@@ -302,7 +293,7 @@ impl<'p, const WORDS: usize> Pen<'p, WORDS> {
 
     /// Writes a number of so many bits, 64 at most.
     #[inline(always)]
-    fn push(&mut self, word: u64, bits: u32) {
+    pub(super) fn push(&mut self, word: u64, bits: u32) {
         self.pending |= word << self.filled;
         self.filled += bits;
         if self.filled >= 64 {
@@ -313,15 +304,32 @@ impl<'p, const WORDS: usize> Pen<'p, WORDS> {
         }
     }
 
-    /// Writes the last bytes. Those behind them stay.
+    /// Writes some bytes of another page.
     #[inline(always)]
-    fn write(mut self, bytes: &[u8]) {
+    pub(super) fn push_from(&mut self, from: &Page<WORDS>, at: usize, len: usize) {
+        let mut done = 0;
+        while len - done >= 8 {
+            self.push(from.eight(at + done), 64);
+            done += 8;
+        }
+        let bits = 8 * (len - done) as u32;
+        self.push(from.eight(at + done) & ((1 << bits) - 1), bits);
+    }
+
+    /// Writes some bytes.
+    #[inline(always)]
+    pub(super) fn push_bytes(&mut self, bytes: &[u8]) {
         let (words, rest) = bytes.as_chunks::<8>();
         for word in words {
             self.push(u64::from_le_bytes(*word), 64);
         }
         let low_first = |word: u64, &byte: &u8| word << 8 | u64::from(byte);
         self.push(rest.iter().rev().fold(0, low_first), 8 * rest.len() as u32);
+    }
+
+    /// Ends. The bytes behind those that were written stay.
+    #[inline(always)]
+    pub(super) fn finish(self) {
         let Pen {
             page,
             index,

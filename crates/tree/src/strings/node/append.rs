@@ -1,0 +1,290 @@
+//! Entries of one page that go to another, behind those that are there: what splits, sharing and
+//! merges are made of.
+
+use std::ops::Range;
+
+use timberline_tier::Memory;
+
+use super::text::head;
+use super::write::Pen;
+use super::{HEAD, LONG, LONG_BYTES, LockedNode, Long, LongKeys, Page, Shape, Text};
+
+/// The most bytes of a key in a page, read eight at a time.
+const BUFFER: usize = 256 + 8;
+
+/// How the part of a key that a page has changes with the page's prefix.
+struct Change {
+    /// What it begins with, where the prefix is shorter.
+    gained: Vec<u8>,
+    /// How many bytes it loses, where the prefix is longer.
+    lost: usize,
+}
+
+impl Change {
+    /// The length of a part that had this one.
+    fn len(&self, before: usize) -> usize {
+        self.gained.len() + before - self.lost
+    }
+}
+
+/// Entries that are appended to a page: all arrays and the heap are written from one end to the
+/// other, so the first entry's bytes lie lowest.
+struct Rows<'p, const WORDS: usize> {
+    page: &'p Page<WORDS>,
+    shape: Shape,
+    prints: Pen<'p, WORDS>,
+    offsets: Pen<'p, WORDS>,
+    heads: Pen<'p, WORDS>,
+    /// The caller writes each entry's bytes here.
+    texts: Pen<'p, WORDS>,
+    /// Where the next of them lie.
+    at: usize,
+}
+
+impl<'p, const WORDS: usize> Rows<'p, WORDS> {
+    /// So many entries, which take so many bytes of the heap. There is room for them.
+    fn begin(page: &'p Page<WORDS>, entries: usize, bytes: usize) -> Self {
+        let mut shape = page.room(entries, bytes);
+        shape.heap -= bytes;
+        let Shape {
+            count, cap, heap, ..
+        } = shape;
+        Rows {
+            page,
+            shape,
+            prints: Pen::at(page, count),
+            offsets: Pen::at(page, cap + 2 * count),
+            heads: Pen::at(page, 3 * cap + 4 * count),
+            texts: Pen::at(page, heap),
+            at: heap,
+        }
+    }
+
+    /// The next entry, which takes so many bytes of the heap.
+    #[inline(always)]
+    fn push(&mut self, bytes: usize, print: u8, head: u32, payload: u64) {
+        self.prints.push(print.into(), 8);
+        self.offsets.push(self.at as u64, 16);
+        self.heads.push(head.into(), 32);
+        let Shape { count, cap, .. } = self.shape;
+        self.page.set_word(cap / 8 * 7 + count, payload);
+        self.shape.count += 1;
+        self.at += bytes;
+    }
+
+    fn end(self) {
+        for pen in [self.prints, self.offsets, self.heads, self.texts] {
+            pen.finish();
+        }
+        self.page.set_shape(self.shape);
+    }
+}
+
+impl<const WORDS: usize> Page<WORDS> {
+    /// Appends entries of another page. Keys that were in blocks and fit this page leave them;
+    /// those that do not fit this page have a block among `keys`, the last one first.
+    pub(super) fn append(
+        &self,
+        from: &LockedNode<'_, WORDS>,
+        entries: Range<usize>,
+        keys: &mut LongKeys<'_>,
+        memory: &impl Memory,
+    ) {
+        let (fences, prefix) = (from.fences(), self.fences().prefix);
+        if entries.is_empty() {
+            return;
+        }
+        if fences.prefix == prefix {
+            return self.append_as_they_are(from, entries);
+        }
+        let mut before = Vec::new();
+        let open = Long(memory).in_locked(from);
+        let read = from.push_fence(fences.lower, fences.prefix, &mut before, &open);
+        read.expect("a locked node does not change");
+        let change = Change {
+            gained: before.get(prefix..).unwrap_or(&[]).to_vec(),
+            lost: prefix.saturating_sub(fences.prefix),
+        };
+        match from.heap_without_blocks(entries.clone(), &change) {
+            Some(bytes) => self.append_inline(from, entries, &change, bytes),
+            None => self.append_one_by_one(from, entries, &change, keys, memory),
+        }
+    }
+
+    /// Appends entries of a page with the same prefix.
+    pub(super) fn append_as_they_are(&self, from: &Self, entries: Range<usize>) {
+        let cap = from.shape().cap;
+        let bytes = entries.clone().map(|index| from.entry_bytes(index)).sum();
+        let mut rows = Rows::begin(self, entries.len(), bytes);
+        for index in entries {
+            let at = from.offset(cap, index);
+            let bytes = match from.tag(at) {
+                LONG => LONG_BYTES,
+                len => Self::heap_for(len.into()),
+            };
+            rows.texts.push_from(from, at, bytes);
+            let (print, head) = (from.print(index), from.head(cap, index));
+            rows.push(bytes, print, head, from.payload_of(cap, index));
+        }
+        rows.end();
+    }
+
+    /// Bytes of the heap that some entries take then; `None` if a key is or comes to be in a block.
+    fn heap_without_blocks(&self, entries: Range<usize>, change: &Change) -> Option<usize> {
+        let cap = self.shape().cap;
+        let mut bytes = 0;
+        for index in entries {
+            let len = match self.tag(self.offset(cap, index)) {
+                LONG => return None,
+                len => change.len(len.into()),
+            };
+            if len > Self::INLINE {
+                return None;
+            }
+            bytes += Self::heap_for(len);
+        }
+        Some(bytes)
+    }
+
+    /// Appends entries whose keys are in no blocks, and take so many bytes of the heap here.
+    fn append_inline(&self, from: &Self, entries: Range<usize>, change: &Change, bytes: usize) {
+        let cap = from.shape().cap;
+        let mut rows = Rows::begin(self, entries.len(), bytes);
+        let (mut buffer, gained) = ([0; BUFFER], change.gained.len());
+        buffer[..gained].copy_from_slice(&change.gained);
+        for index in entries {
+            let at = from.offset(cap, index);
+            let len = from.tag(at).into();
+            from.copy_rest(at, len, from.head(cap, index), &mut buffer[gained..]);
+            let rest = &buffer[change.lost..][..change.len(len)];
+            rows.texts.push(rest.len() as u64, 8);
+            rows.texts.push_bytes(rest.get(HEAD..).unwrap_or(&[]));
+            let (print, head) = (from.print(index), head(rest, 0));
+            let payload = from.payload_of(cap, index);
+            rows.push(Self::heap_for(rest.len()), print, head, payload);
+        }
+        rows.end();
+    }
+
+    /// Copies a key without the prefix, that is in no block, and maybe some bytes behind it.
+    fn copy_rest(&self, at: usize, len: usize, head: u32, to: &mut [u8]) {
+        to[..HEAD].copy_from_slice(&head.to_be_bytes());
+        let mut done = HEAD;
+        while done < len {
+            let eight = self.eight(at + 1 + done - HEAD).to_le_bytes();
+            to[done..done + 8].copy_from_slice(&eight);
+            done += 8;
+        }
+    }
+
+    fn append_one_by_one(
+        &self,
+        from: &LockedNode<'_, WORDS>,
+        entries: Range<usize>,
+        change: &Change,
+        keys: &mut LongKeys<'_>,
+        memory: &impl Memory,
+    ) {
+        let open = Long(memory).in_locked(from);
+        let prefix = self.fences().prefix;
+        let mut rest = Vec::with_capacity(Self::INLINE + LONG_BYTES);
+        for index in entries {
+            rest.clear();
+            rest.extend_from_slice(&change.gained);
+            let mut block = from.push_rest(index, &mut rest);
+            let rest = match block {
+                0 => &rest[change.lost..],
+                _ => &open(block).expect("a locked node does not change")[prefix..],
+            };
+            if block == 0 && rest.len() > Self::INLINE {
+                block = keys.next_block();
+            }
+            let (print, payload) = (from.print(index), from.payload(index));
+            if !self.insert_rest(self.count(), print, Text { bytes: rest, block }, payload) {
+                keys.drop_block(block);
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::text::{common, print};
+    use super::*;
+
+    type Usual = Page<124>;
+
+    /// An empty page between two fences.
+    fn page(lower: &[u8], upper: &[u8]) -> Usual {
+        let page = Usual::default();
+        page.reset(0, 1, Text::new(lower), Some(Text::new(upper)));
+        page
+    }
+
+    fn keys(page: &Usual) -> Vec<(Vec<u8>, u8, u64)> {
+        let key = |index| {
+            let mut key = Vec::new();
+            let read = page.key(index, &mut key, |_| panic!("no key is long"));
+            read.expect("nothing changes");
+            (key, page.print(index), page.payload(index))
+        };
+        (0..page.count()).map(key).collect()
+    }
+
+    /// Whatever becomes of the prefix, and wherever the words of both pages begin.
+    #[test]
+    fn entries_arrive_as_they_were() {
+        let fences: [(&[u8], &[u8]); 4] = [
+            (b"", b"z"),
+            (b"com", b"cop"),
+            (b"common/", b"common0"),
+            (b"common/prefix/", b"common/prefix0"),
+        ];
+        let tails = (0..24).map(|n| vec![b'a'; n * 5 % 23]);
+        let tails: Vec<Vec<u8>> = tails.chain([vec![b'b'; 100]]).collect();
+        let mut all: Vec<Vec<u8>> = tails
+            .iter()
+            .map(|tail| [b"common/prefix/", &tail[..]].concat())
+            .collect();
+        all.sort();
+        all.dedup();
+        for (lower, upper) in fences {
+            let from = page(lower, upper);
+            for (key, payload) in all.iter().zip(1..) {
+                from.insert(from.count(), print(key), Text::new(key), payload);
+            }
+            let whole = keys(&from);
+            assert_eq!(whole.len(), all.len());
+            for (lower_to, upper_to) in fences {
+                let prefix = common(lower_to, upper_to);
+                let change = Change {
+                    gained: lower
+                        .get(prefix..common(lower, upper))
+                        .unwrap_or(&[])
+                        .to_vec(),
+                    lost: prefix.saturating_sub(common(lower, upper)),
+                };
+                for cut in 0..=all.len() {
+                    let to = page(lower_to, upper_to);
+                    for part in [0..cut, cut..all.len()] {
+                        let bytes = from.heap_without_blocks(part.clone(), &change);
+                        let bytes = bytes.expect("no key is long");
+                        assert_eq!(Some(bytes), from.heap_of(part.clone(), prefix));
+                        match prefix == common(lower, upper) {
+                            true => to.append_as_they_are(&from, part),
+                            false => to.append_inline(&from, part, &change, bytes),
+                        }
+                    }
+                    assert_eq!(keys(&to), whole);
+                    let heap = bytes_of_heap(&to);
+                    assert_eq!(to.shape().heap + heap, Usual::AREA);
+                }
+            }
+        }
+    }
+
+    /// Those that its entries and fences take.
+    fn bytes_of_heap(page: &Usual) -> usize {
+        page.live() - page.count() * super::super::SLOT
+    }
+}
