@@ -12,8 +12,8 @@ use std::sync::Arc;
 
 use smallvec::SmallVec;
 use timberline_tier::Memory;
-use timberline_tree::art::{Held, Spot};
-use timberline_tree::{Art, BTree};
+use timberline_tree::btree::NODE_1K;
+use timberline_tree::{Art, BTree, Held, art, btree};
 
 use crate::Error;
 
@@ -23,7 +23,14 @@ type Lookup<'a> = Pin<Box<dyn Future<Output = Option<u64>> + Send + 'a>>;
 /// Keys with their words, in order.
 pub(crate) type Entries = Box<dyn DoubleEndedIterator<Item = (Vec<u8>, u64)> + Send>;
 
-/// A key's word, and where in the index it is, if it has a place of its own; or that there is none.
+/// Where a key is in the index.
+#[derive(Clone, Copy, Debug)]
+pub enum Spot<'h> {
+    Art(art::Spot<'h>),
+    BTree(btree::Spot<'h, NODE_1K>),
+}
+
+/// A key's word, and where in the index it is, unless memory is slow; or that there is none.
 pub(crate) type Found<'h> = Option<(u64, Option<Spot<'h>>)>;
 
 /// The index's map, in whatever memory it is.
@@ -38,37 +45,19 @@ pub trait Index: Send + Sync {
     /// The words of many keys. Their paths are read at the same time.
     fn get_many(&self, keys: &[&[u8]], words: &mut [Option<u64>]);
 
-    /// Keeps what [`find_many`](Self::find_many) finds, if keys have places of their own. A map in
-    /// which they have none needs this and the next three no more than they are here.
-    fn hold(&self) -> Option<Held<'_>> {
-        None
-    }
+    /// Keeps what [`find_many`](Self::find_many) finds.
+    fn hold(&self) -> Held<'_>;
 
-    /// As [`get_many`](Self::get_many), with the places in the index, as far as keys have some of
-    /// their own. `held` is what [`hold`](Self::hold) returned.
-    fn find_many<'h>(
-        &'h self,
-        _held: Option<&'h Held<'_>>,
-        keys: &[&[u8]],
-        found: &mut [Found<'h>],
-    ) {
-        let mut words = SmallVec::<[_; 16]>::from_elem(None, keys.len());
-        self.get_many(keys, &mut words);
-        for (found, word) in found.iter_mut().zip(words) {
-            *found = word.map(|word| (word, None));
-        }
-    }
+    /// As [`get_many`](Self::get_many), with the places in the index. `held` is what
+    /// [`hold`](Self::hold) returned.
+    fn find_many<'h>(&'h self, held: &'h Held<'_>, keys: &[&[u8]], found: &mut [Found<'h>]);
 
     /// The word of a key that was found there; `None` if it is not there any more.
-    fn get_at(&self, _spot: Spot<'_>, _key: &[u8]) -> Option<u64> {
-        None
-    }
+    fn get_at(&self, spot: Spot<'_>, key: &[u8]) -> Option<u64>;
 
     /// Replaces the word of a key that was found there. The previous one; `None` if it is not there
     /// any more.
-    fn update_at(&self, _spot: Spot<'_>, _key: &[u8], _word: u64) -> Option<u64> {
-        None
-    }
+    fn update_at(&self, spot: Spot<'_>, key: &[u8], word: u64) -> Option<u64>;
 
     /// Inserts or replaces. The previous word; fails only if there was none.
     fn insert(&self, key: &[u8], word: u64) -> Result<Option<u64>, Error>;
@@ -104,9 +93,9 @@ impl dyn Index {
     }
 }
 
-/// What maps of both kinds do with the same methods, and what one of them does beside that.
+/// What maps of both kinds do with the same methods.
 macro_rules! index {
-    ($map:ident { $($more:item)* }) => {
+    ($map:ident) => {
         impl<M: Memory> Index for $map<[u8], u64, M> {
             fn get(&self, key: &[u8]) -> Option<u64> {
                 $map::get(self, key)
@@ -120,14 +109,42 @@ macro_rules! index {
                 $map::get_many(self, keys, words);
             }
 
+            fn hold(&self) -> Held<'_> {
+                $map::hold(self)
+            }
+
+            fn find_many<'h>(
+                &'h self,
+                held: &'h Held<'_>,
+                keys: &[&[u8]],
+                found: &mut [Found<'h>],
+            ) {
+                let mut places = SmallVec::<[_; 16]>::from_elem(None, keys.len());
+                $map::find_many(self, held, keys, &mut places);
+                for (found, place) in found.iter_mut().zip(places) {
+                    *found = place.map(|(word, spot)| (word, spot.map(Spot::$map)));
+                }
+            }
+
+            fn get_at(&self, spot: Spot<'_>, key: &[u8]) -> Option<u64> {
+                match spot {
+                    Spot::$map(spot) => $map::get_at(self, spot, key),
+                    _ => None,
+                }
+            }
+
+            fn update_at(&self, spot: Spot<'_>, key: &[u8], word: u64) -> Option<u64> {
+                match spot {
+                    Spot::$map(spot) => $map::update_at(self, spot, key, word),
+                    _ => None,
+                }
+            }
+
             fn insert(&self, key: &[u8], word: u64) -> Result<Option<u64>, Error> {
                 $map::insert(self, key, word).map_err(|error| Error::map("the index", error))
             }
 
-            fn load(
-                &self,
-                sorted: &mut dyn Iterator<Item = (&[u8], u64)>,
-            ) -> Result<(), Error> {
+            fn load(&self, sorted: &mut dyn Iterator<Item = (&[u8], u64)>) -> Result<(), Error> {
                 let loaded = $map::bulk_load(self, sorted);
                 loaded.map_err(|error| Error::map("the index", error))?;
                 Ok(())
@@ -165,37 +182,12 @@ macro_rules! index {
             fn is_tiered(&self) -> bool {
                 $map::is_tiered(self)
             }
-
-            $($more)*
         }
     };
 }
 
-index!(Art {
-    fn hold(&self) -> Option<Held<'_>> {
-        Some(Art::hold(self))
-    }
-
-    fn find_many<'h>(
-        &'h self,
-        held: Option<&'h Held<'_>>,
-        keys: &[&[u8]],
-        found: &mut [Found<'h>],
-    ) {
-        Art::find_many(self, held.expect("it was held"), keys, found);
-    }
-
-    fn get_at(&self, spot: Spot<'_>, key: &[u8]) -> Option<u64> {
-        Art::get_at(self, spot, key)
-    }
-
-    fn update_at(&self, spot: Spot<'_>, key: &[u8], word: u64) -> Option<u64> {
-        Art::update_at(self, spot, key, word)
-    }
-});
-
-// A record shares its leaf with others, so no key has a place of its own.
-index!(BTree {});
+index!(Art);
+index!(BTree);
 
 /// Which map the index is. Its records on the disk are the same.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
@@ -350,17 +342,19 @@ mod tests {
             index.get_many(&keys, &mut words);
             assert_eq!(words, [Some(4), None, Some(3)]);
             let held = index.hold();
-            assert_eq!(held.is_some(), map == IndexMap::Art);
             let mut found = [None; 3];
-            index.find_many(held.as_ref(), &keys, &mut found);
+            index.find_many(&held, &keys, &mut found);
             assert_eq!(found.map(|it| it.map(|it| it.0)), words);
             for (key, found) in keys.into_iter().zip(found) {
-                let Some((word, Some(spot))) = found else {
+                let Some((word, spot)) = found else {
                     continue;
                 };
+                let spot = spot.expect("its memory is fast");
                 assert_eq!(index.get_at(spot, key), Some(word));
+                assert_eq!(index.get_at(spot, b"plum"), None);
                 assert_eq!(index.update_at(spot, key, word), Some(word));
             }
+            drop(held);
             index.remove_if(b"pea", 1);
             assert_eq!((index.get(b"pea"), index.len()), (Some(3), 2));
             index.remove_if(b"pea", 3);

@@ -3,9 +3,9 @@
 use std::task::Poll;
 
 use smallvec::SmallVec;
-use timberline_tree::art::{Held, Spot};
+use timberline_tree::Held;
 
-use crate::index::Found;
+use crate::index::{Found, Spot};
 use crate::location::Location;
 use crate::log::NewRecord;
 use crate::record::NEVER;
@@ -69,7 +69,7 @@ impl<'a> Change<'a> {
 /// Keeps the places that [`Store::prepare`] finds, on its thread. The store frees no memory of its
 /// index meanwhile, so it has to be brief.
 #[must_use = "places are lost with it"]
-pub struct Places<'s>(Option<Held<'s>>);
+pub struct Places<'s>(Held<'s>);
 
 impl Store {
     /// What `read` makes of a key's value, if that is in memory; `Ready(None)` if there is none.
@@ -88,7 +88,7 @@ impl Store {
     /// the operations on them that follow do not wait one by one. `is_read` says of a key, by its
     /// place in `keys`, whether its value is to be near, too: who sets it does not look at it.
     /// Returns where each key that has a value is, as far as that is known so; it is not where the
-    /// index is a B+tree.
+    /// index is in slow memory.
     pub fn prepare<'h>(
         &'h self,
         places: &'h Places<'_>,
@@ -99,7 +99,7 @@ impl Store {
         if self.inner.index.is_tiered() {
             return SmallVec::from_elem(None, keys.len());
         }
-        let found = self.inner.find_many(places.0.as_ref(), keys);
+        let found = self.inner.find_many(&places.0, keys);
         let wanted = found.iter().enumerate().filter_map(|(index, it)| {
             let word = it.filter(|it| it.0 != PENDING && is_read(index))?.0;
             Some((index, Location::from_word(word)))

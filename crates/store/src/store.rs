@@ -6,7 +6,7 @@ use std::sync::{Arc, Mutex, MutexGuard};
 
 use smallvec::SmallVec;
 use timberline_io::{Disk, Lock};
-use timberline_tree::art::Held;
+use timberline_tree::Held;
 
 use crate::cache::Cache;
 use crate::deadlines::Deadlines;
@@ -353,7 +353,7 @@ impl Inner {
     /// The same, with their places in it.
     pub fn find_many<'h>(
         &'h self,
-        held: Option<&'h Held<'_>>,
+        held: &'h Held<'_>,
         keys: &[&[u8]],
     ) -> SmallVec<[Found<'h>; 16]> {
         let mut found = SmallVec::from_elem(None, keys.len());

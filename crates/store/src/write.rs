@@ -5,8 +5,9 @@ use std::sync::{Arc, MutexGuard};
 use std::task::Poll;
 
 use smallvec::SmallVec;
-use timberline_tree::art::{Held, Spot};
+use timberline_tree::Held;
 
+use crate::index::Spot;
 use crate::location::Location;
 use crate::log::{Appended, NewRecord, State};
 use crate::pieces::{Descriptor, Pending, Value, is_large};
@@ -179,7 +180,7 @@ impl Inner {
         }
         // One alone needs no places, and in slow memory none are looked for.
         let are_held = entries.len() > 1 && !self.index.is_tiered();
-        let held = are_held.then(|| self.index.hold()).flatten();
+        let held = are_held.then(|| self.index.hold());
         let mut spots = SmallVec::<[Option<Spot<'_>>; 16]>::new();
         let new = match self.reserve(entries, held.as_ref(), &mut spots) {
             Ok(Some(new)) => new,
@@ -384,13 +385,13 @@ impl Inner {
         }
         // Of all, so that their paths through the index are near when it changes.
         let keys: SmallVec<[&[u8]; 16]> = entries.iter().map(|it| it.key).collect();
-        let found: SmallVec<[bool; 16]> = match held.is_some() {
-            true => {
+        let found: SmallVec<[bool; 16]> = match held {
+            Some(held) => {
                 let found = self.find_many(held, &keys);
                 spots.extend(found.iter().map(|it| it.and_then(|it| it.1)));
                 found.iter().map(|it| it.is_some()).collect()
             }
-            false => self.words(&keys).iter().map(|it| it.is_some()).collect(),
+            None => self.words(&keys).iter().map(|it| it.is_some()).collect(),
         };
         let found = entries.iter().zip(&keys).zip(found);
         for ((entry, key), is_there) in found.skip(usize::from(!is_first_placed)) {

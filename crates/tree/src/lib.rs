@@ -29,7 +29,7 @@ pub use art::Art;
 pub use btree::{BTree, Range};
 pub use error::{Error, MAX_KEY, MAX_VALUE};
 pub use key::{Composite, Key, KeyRange, Parts};
-pub use map::{Builder, Entry, Map, Placing, after_all_with};
+pub use map::{Builder, Entry, Held, Map, Placing, after_all_with};
 pub use masstree::Masstree;
 pub use range::{AsyncRange, Records};
 pub use stats::{LevelFill, Stats};

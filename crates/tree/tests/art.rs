@@ -12,6 +12,8 @@ mod art_of_words;
 mod bytes;
 #[path = "suite/full_dense.rs"]
 mod full_dense;
+#[path = "suite/spots.rs"]
+mod spots;
 #[path = "suite/values/mod.rs"]
 mod values;
 #[path = "suite/wide.rs"]
@@ -25,6 +27,7 @@ use std::time::Duration;
 
 use art_of_words::Map;
 use bytes::byte_suite_for;
+use spots::spots_for;
 use suite::clockwork::Clockwork;
 use suite::draw::{self, Draw};
 use suite::{arenas, check, placing};
@@ -39,6 +42,8 @@ suite_for!(near: Map<Near>);
 value_suite_for!(strings: Art<u64, Vec<u8>, Native, Near>);
 
 byte_suite_for!(of_bytes: Art<[u8], u64>);
+
+spots_for!(of_spots: Art<str, u64>);
 
 /// With links of 64 bits nodes have other sizes; that is all that differs.
 mod far {

@@ -9,6 +9,8 @@ mod btree_of_bytes;
 mod btree_of_long_bytes;
 #[path = "suite/bytes.rs"]
 mod bytes;
+#[path = "suite/spots.rs"]
+mod spots;
 #[path = "suite/values/mod.rs"]
 mod values;
 
@@ -18,6 +20,7 @@ use std::sync::Arc;
 
 use btree_of_bytes::{Map, NODE_128, Text};
 use bytes::byte_suite_for;
+use spots::spots_for;
 use suite::draw::{Draw, seed};
 use suite::{arenas, placing};
 use timberline_tier::Native;
@@ -32,6 +35,9 @@ value_suite_for!(strings_tiny: BTree<Text, Vec<u8>, Native, NODE_128>);
 
 byte_suite_for!(bytes_tiny: BTree<[u8], u64, Native, NODE_128>);
 byte_suite_for!(bytes_usual: BTree<[u8], u64>);
+
+spots_for!(spots_tiny: BTree<str, u64, Native, NODE_128>);
+spots_for!(spots_usual: BTree<str, u64>);
 
 #[test]
 fn maps_and_scans_go_to_other_threads() {

@@ -2,9 +2,8 @@
 
 use std::sync::Arc;
 
-use timberline_tree::art::Spot;
-
 use crate::KeyPlace;
+use crate::index::Spot;
 use crate::pieces::Value;
 use crate::record::{Kind, NEVER, bytes_of};
 

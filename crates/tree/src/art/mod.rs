@@ -49,7 +49,7 @@ mod way;
 
 pub use map::Art;
 pub use node::{Far, Near, Reach};
-pub use spot::{Held, Spot};
+pub use spot::Spot;
 
 /// An iterator over a range of an [`Art`]. See [`Map::range`](crate::Map::range).
 pub type Range<K, V, M, R> = crate::range::Records<K, V, tree::Tree<M, R>>;

@@ -2,33 +2,21 @@
 
 use std::borrow::Borrow;
 
-use timberline_sync::epoch::Guard;
 use timberline_tier::Memory;
 
 use super::find::Cursor;
 use super::node::{Leaf, Reach};
 use super::tree::Tree;
 use crate::Key;
-use crate::map::Map;
+use crate::map::{Held, Map};
 use crate::traverse::DEPTH;
 use crate::value::{Word, owned};
-
-/// What [`Map::find_many`] finds of a map stays where it is, or is known to be gone, as long as
-/// this lives. It belongs to its thread, and the map reclaims no memory meanwhile: it should be
-/// brief.
-#[must_use = "what is found under it is lost with it"]
-pub struct Held<'m>(Guard<'m>);
 
 /// Where a record was found.
 #[derive(Clone, Copy, Debug)]
 pub struct Spot<'h>(Leaf<'h>);
 
 impl<K: Key + ?Sized, M: Memory, R: Reach> Map<Tree<M, R>, K, u64> {
-    /// Keeps what is found from now on.
-    pub fn hold(&self) -> Held<'_> {
-        Held(self.tree.store.pin())
-    }
-
     /// As [`get_many`](Self::get_many), with the place of each record, for
     /// [`get_at`](Self::get_at) and [`update_at`](Self::update_at); a record that shares a
     /// node with others has none.
@@ -61,8 +49,8 @@ impl<K: Key + ?Sized, M: Memory, R: Reach> Map<Tree<M, R>, K, u64> {
         found: &mut [Option<(u64, Option<Spot<'h>>)>],
     ) {
         assert_eq!(keys.len(), found.len(), "a place for each key");
-        let (tree, guard): (&Tree<M, R>, _) = (&self.tree, &held.0);
-        assert!(guard.is_of(tree.store.domain()), "it holds this map");
+        let tree: &Tree<M, R> = &self.tree;
+        let guard = held.guard(&tree.store);
         if M::CHARGES {
             return tree.get_each::<Word, _>(bytes_of::<K, Q>(keys), DEPTH, |at, loan| {
                 found[at] = loan.map(|loan| (loan.word(), None));
@@ -111,80 +99,4 @@ where
     K::Borrowed: 'q,
 {
     keys.iter().map(|key| key.borrow().to_bytes())
-}
-
-#[cfg(test)]
-mod tests {
-    use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
-
-    use crate::Art;
-
-    const KEYS: u64 = 40;
-
-    fn key(number: u64) -> String {
-        format!("key {:03}", number % KEYS)
-    }
-
-    /// Threads set values that are all different, at spots and without, and remove records. Each
-    /// value that was set is found once by who replaces or removes it, or at the end.
-    #[test]
-    fn no_value_that_is_set_at_a_spot_is_lost_or_found_twice() {
-        let (map, next) = (Art::<str, u64>::new(), AtomicU64::new(1));
-        let work = |seed: u64| {
-            let (mut set, mut found, mut state) = (Vec::new(), Vec::new(), seed);
-            for round in 0..400 {
-                let mut draw = || {
-                    state = state.wrapping_mul(0x5851_f42d_4c95_7f2d).wrapping_add(seed);
-                    state >> 40
-                };
-                let keys: Vec<String> = (0..8).map(|_| key(draw())).collect();
-                let names: Vec<&str> = keys.iter().map(String::as_str).collect();
-                let held = map.hold();
-                let mut spots = [None; 8];
-                map.find_many(&held, &names, &mut spots);
-                for (name, spot) in names.iter().zip(spots) {
-                    let value = next.fetch_add(1, Relaxed);
-                    match (draw() % 4, spot) {
-                        (0, _) => found.extend(map.remove(name)),
-                        (1, _) | (_, None) => {
-                            set.push(value);
-                            found.extend(map.insert(name, value).expect("there is memory"));
-                        }
-                        (_, Some((_, spot))) => {
-                            let spot = spot.expect("strings have leaves of their own");
-                            assert_eq!(map.get_at(spot, "another"), None);
-                            assert_eq!(map.update_at(spot, "another", value), None);
-                            if let Some(before) = map.update_at(spot, name, value) {
-                                set.push(value);
-                                found.push(before);
-                            }
-                        }
-                    }
-                }
-                drop(held);
-                if round % 50 == 0 {
-                    std::thread::yield_now();
-                }
-            }
-            (set, found)
-        };
-        let (mut set, mut found) = (Vec::new(), Vec::new());
-        std::thread::scope(|scope| {
-            let threads: Vec<_> = (1..4)
-                .map(|it| {
-                    let work = &work;
-                    scope.spawn(move || work(it))
-                })
-                .collect();
-            for thread in threads {
-                let (more, others) = thread.join().expect("it does not panic");
-                set.extend(more);
-                found.extend(others);
-            }
-        });
-        found.extend(map.iter().map(|(_, value)| value));
-        set.sort_unstable();
-        found.sort_unstable();
-        assert_eq!(set, found);
-    }
 }

@@ -7,6 +7,7 @@
 //! | `tree.rs`, `find.rs` | the tree's parts, and finding a node by its name, with its parent |
 //! | `descent.rs`, `read.rs` | the way from the root to a leaf, and searches in nodes |
 //! | `get.rs`, `insert.rs`, `update.rs`, `remove.rs`, `pop.rs` | operations on a record |
+//! | `spot.rs` | records of byte strings that were found together, and are changed one by one |
 //! | `many.rs`, `scan.rs`, `range.rs`, `load.rs` | operations on many |
 //! | `split.rs`, `merge.rs` | structure modifications |
 //! | `compact.rs` | room in a full tree, by merging half-empty leaves |
@@ -41,6 +42,7 @@ mod remove;
 mod renew;
 mod scan;
 mod split;
+mod spot;
 mod stats;
 pub(crate) mod tree;
 mod update;
@@ -49,6 +51,7 @@ pub use map::BTree;
 pub use node::page;
 pub use node::{Hit, Lanes, Search, Work};
 pub use range::Range;
+pub use spot::Spot;
 
 /// Body words of a node of 256 bytes.
 pub const NODE_256: usize = 28;

@@ -11,6 +11,7 @@
 //! | `core.rs` | the operations that a tree provides |
 //! | `bytes.rs` | trees of byte strings, and the methods that only their maps have |
 //! | `inspect.rs` | sizes, limits and parts of a map |
+//! | `held.rs` | a thread that is pinned as long as it needs places of a map |
 //! | `entry.rs` | changes that depend on whether a record is present |
 //! | `bulk.rs` | many records: keys, values, insertion, removal |
 //! | `sorted.rs` | sorted input, a batch at a time |
@@ -23,6 +24,7 @@ mod bytes;
 mod collect;
 mod core;
 mod entry;
+mod held;
 mod inspect;
 mod make;
 mod resize;
@@ -39,6 +41,7 @@ pub use self::builder::{Builder, Placing};
 pub use self::bytes::{ByteTree, Stores, after_all_with};
 pub use self::core::Core;
 pub use self::entry::Entry;
+pub use self::held::Held;
 pub use self::make::Make;
 pub use self::shared::Shared;
 pub use self::sorted::Batch;

@@ -14,25 +14,34 @@ use crate::store::{AnyThread, Caller};
 use crate::traverse::Traversal;
 use crate::value::{Loan, Represent, fetch, fetch_each};
 
-/// Searches the value of a key, where other work runs between two steps.
-struct Lookup<'t, 'k, M: Memory, const WORDS: usize, H: Represent, C> {
+/// A record that was found.
+#[derive(Clone, Copy)]
+pub(super) struct Found<'t, const WORDS: usize> {
+    pub leaf: LeafView<'t, WORDS>,
+    /// Its place in the leaf.
+    pub index: usize,
+    pub value: Loan<'t>,
+}
+
+/// Searches the record of a key, where other work runs between two steps.
+pub(super) struct Search<'t, 'k, M: Memory, const WORDS: usize, H: Represent, C> {
     caller: C,
     key: Sought<'k>,
     descent: Descent<'t, 'k, M, WORDS, H, true>,
-    /// The leaf, once the record that the key's print is at was prefetched.
-    leaf: Option<LeafView<'t, WORDS>>,
+    /// The leaf, and where in it the key's print is, once the record there was prefetched.
+    leaf: Option<(LeafView<'t, WORDS>, Option<usize>)>,
 }
 
 impl<'t, 'k, M: Memory, const WORDS: usize, H: Represent, C: Caller>
-    Lookup<'t, 'k, M, WORDS, H, C>
+    Search<'t, 'k, M, WORDS, H, C>
 {
-    fn new(
+    pub(super) fn new(
         tree: &'t Tree<M, WORDS, H>,
         key: &'k [u8],
         pinned: impl Into<Pinned<'t>>,
         caller: C,
     ) -> Self {
-        Lookup {
+        Search {
             caller,
             key: Sought::new(key),
             descent: Descent::new(tree, Aim::At(key), pinned),
@@ -40,21 +49,32 @@ impl<'t, 'k, M: Memory, const WORDS: usize, H: Represent, C: Caller>
         }
     }
 
-    /// The value, unless what it is in is still in flight.
+    /// The record, unless what it is in is still in flight.
     #[inline(always)]
-    fn advance(&mut self) -> Result<Poll<Option<Loan<'t>>>, Restart> {
+    fn advance(&mut self) -> Result<Poll<Option<Found<'t, WORDS>>>, Restart> {
         let tree = self.descent.tree;
-        let Some(leaf) = self.leaf else {
+        let Some((leaf, likely)) = self.leaf else {
             if let Some(leaf) = self.descent.advance()? {
                 tree.charge_leaf(&leaf);
                 self.prefetch_record(leaf)?;
             }
             return Ok(Poll::Pending);
         };
-        let found = leaf.lend(self.key, tree.memory())?;
+        let found = match likely {
+            // No record has the print.
+            None => None,
+            Some(index) => match leaf.lend_at(index, self.key, tree.memory())? {
+                Some(value) => Some((index, value)),
+                None => leaf.lend(self.key, tree.memory())?,
+            },
+        };
         let note = |guard: &Guard| tree.note(leaf, Access::Reuse, guard);
         self.caller.with_guard(&tree.store, note);
-        Ok(Poll::Ready(found))
+        Ok(Poll::Ready(found.map(|(index, value)| Found {
+            leaf,
+            index,
+            value,
+        })))
     }
 
     #[inline(always)]
@@ -68,10 +88,30 @@ impl<'t, 'k, M: Memory, const WORDS: usize, H: Represent, C: Caller>
             memory.prefetch(node + entry, hint::LINE);
             memory.prefetch(node + payloads + 8 * index, 8);
         }
-        self.leaf = Some(leaf);
+        self.leaf = Some((leaf, place.map(|(index, _)| index)));
         Ok(())
     }
 }
+
+impl<'t, M: Memory, const WORDS: usize, H: Represent, C: Caller> Traversal
+    for Search<'t, '_, M, WORDS, H, C>
+{
+    type Output = Option<Found<'t, WORDS>>;
+
+    #[inline(always)]
+    fn step(&mut self) -> Poll<Option<Found<'t, WORDS>>> {
+        self.advance().unwrap_or_else(|Restart| {
+            self.leaf = None;
+            self.descent.start_over();
+            Poll::Pending
+        })
+    }
+}
+
+/// The same for the record's value.
+struct Lookup<'t, 'k, M: Memory, const WORDS: usize, H: Represent, C>(
+    Search<'t, 'k, M, WORDS, H, C>,
+);
 
 impl<'t, M: Memory, const WORDS: usize, H: Represent, C: Caller> Traversal
     for Lookup<'t, '_, M, WORDS, H, C>
@@ -80,11 +120,7 @@ impl<'t, M: Memory, const WORDS: usize, H: Represent, C: Caller> Traversal
 
     #[inline(always)]
     fn step(&mut self) -> Poll<Option<Loan<'t>>> {
-        self.advance().unwrap_or_else(|Restart| {
-            self.leaf = None;
-            self.descent.start_over();
-            Poll::Pending
-        })
+        self.0.step().map(|found| Some(found?.value))
     }
 }
 
@@ -101,7 +137,7 @@ impl<M: Memory, const WORDS: usize, H: Represent> Tree<M, WORDS, H> {
             self.note(leaf, Access::Reuse, guard);
             Ok(found)
         });
-        found.map(out)
+        found.map(|(_, value)| out(value))
     }
 
     /// Passes the position and value of each key to `found`, `depth` lookups at a time, with the
@@ -113,7 +149,7 @@ impl<M: Memory, const WORDS: usize, H: Represent> Tree<M, WORDS, H> {
         found: impl FnMut(usize, Option<Loan<'_>>),
     ) {
         let guard = self.store.pin();
-        let lookups = keys.map(|key| Lookup::new(self, key, &guard, &guard));
+        let lookups = keys.map(|key| Lookup(Search::new(self, key, &guard, &guard)));
         fetch_each::<H, _>(self.memory(), depth, lookups, found);
     }
 
@@ -124,7 +160,7 @@ impl<M: Memory, const WORDS: usize, H: Represent> Tree<M, WORDS, H> {
         out: impl FnOnce(Loan<'_>) -> R,
     ) -> Option<R> {
         let guard = self.store.domain().owned_guard();
-        let lookup = Lookup::new(self, key, &guard, AnyThread);
+        let lookup = Lookup(Search::new(self, key, &guard, AnyThread));
         let found = fetch::<H, _>(self.memory(), lookup).await;
         found.map(out)
     }

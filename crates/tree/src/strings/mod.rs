@@ -17,6 +17,7 @@
 //! | `map.rs` | what the maps need of the tree |
 //! | `tree.rs`, `find.rs` | the tree's parts, and finding a node by its name, with its parent |
 //! | `descent.rs`, `get.rs` | the way from the root to a leaf; looking up values |
+//! | `spot.rs` | records that were found together, and are changed one by one |
 //! | `put.rs`, `remove.rs`, `pop.rs` | changes of a record |
 //! | `scan.rs`, `load.rs` | many records in order |
 //! | `split.rs`, `merge.rs` | structure modifications |
@@ -43,7 +44,9 @@ mod remove;
 mod renew;
 mod scan;
 mod split;
+mod spot;
 mod stats;
 mod tree;
 
+pub use spot::Spot;
 pub use tree::Tree;

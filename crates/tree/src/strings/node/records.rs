@@ -14,21 +14,49 @@ use crate::range::Way;
 use crate::value::{Loan, RetiredValue};
 
 impl<'g, const WORDS: usize> LeafView<'g, WORDS> {
-    /// The value of a key.
+    /// The index of a key and its value.
     #[inline(always)]
-    pub fn lend(&self, key: Sought<'_>, memory: &impl Memory) -> Result<Option<Loan<'g>>, Restart> {
+    pub fn lend(
+        &self,
+        key: Sought<'_>,
+        memory: &impl Memory,
+    ) -> Result<Option<(usize, Loan<'g>)>, Restart> {
+        self.lend_where(memory, |page| page.find(key, Long(memory).in_view(self)))
+    }
+
+    /// The value of the record at an index, if that has this key.
+    #[inline(always)]
+    pub fn lend_at(
+        &self,
+        index: usize,
+        key: Sought<'_>,
+        memory: &impl Memory,
+    ) -> Result<Option<Loan<'g>>, Restart> {
+        let found = self.lend_where(memory, |page| {
+            let is_there = page.is_at(index, key, Long(memory).in_view(self))?;
+            Ok(is_there.then_some(index))
+        })?;
+        Ok(found.map(|(_, value)| value))
+    }
+
+    /// The index that is found in the page, and the value there.
+    #[inline(always)]
+    fn lend_where(
+        &self,
+        memory: &impl Memory,
+        find: impl FnOnce(&Page<WORDS>) -> Result<Option<usize>, Restart>,
+    ) -> Result<Option<(usize, Loan<'g>)>, Restart> {
         let found = self.get(|page| {
-            let found = page.find(key, Long(memory).in_view(self))?;
             let value = |index: usize| {
                 let (_, payloads, entry) = page.places(index);
                 memory.charge_lines(self.address() + entry, 1);
                 memory.charge_lines(self.address() + payloads + 8 * index, 8);
-                page.payload(index)
+                (index, page.payload(index))
             };
-            Ok(found.map(value))
+            Ok(find(page)?.map(value))
         })??;
         // SAFETY: validated, so that it is the payload of a present entry.
-        Ok(found.map(|word| unsafe { Loan::new(word) }))
+        Ok(found.map(|(index, word)| (index, unsafe { Loan::new(word) })))
     }
 
     /// The value of the record at an index.

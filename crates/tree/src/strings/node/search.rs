@@ -124,17 +124,41 @@ impl<const WORDS: usize> Page<WORDS> {
             while equal != 0 {
                 let index = 8 * group + equal.trailing_zeros() as usize / 8;
                 equal &= equal - 1;
-                if index < shape.count
-                    && self.head(shape.cap, index) == head
-                    && self
-                        .compare_rest(shape, index, key.bytes, prefix, &open)?
-                        .is_eq()
-                {
+                if self.has(shape, index, head, key.bytes, prefix, &open)? {
                     return Ok(Some(index));
                 }
             }
         }
         Ok(None)
+    }
+
+    /// Whether the record at an index, if there are that many, has this key.
+    #[inline(always)]
+    pub(super) fn is_at<'g>(
+        &self,
+        index: usize,
+        key: Sought<'_>,
+        open: impl Fn(u64) -> Result<&'g [u8], Restart>,
+    ) -> Result<bool, Restart> {
+        let (shape, prefix) = (self.shape(), self.fences().prefix);
+        let head = head(key.bytes, prefix);
+        Ok(self.print(index) == key.print
+            && self.has(shape, index, head, key.bytes, prefix, &open)?)
+    }
+
+    /// The same, by the key's head and without its print.
+    #[inline(always)]
+    fn has<'g>(
+        &self,
+        shape: Shape,
+        index: usize,
+        head: u32,
+        key: &[u8],
+        prefix: usize,
+        open: &impl Fn(u64) -> Result<&'g [u8], Restart>,
+    ) -> Result<bool, Restart> {
+        let seems = index < shape.count && self.head(shape.cap, index) == head;
+        Ok(seems && self.compare_rest(shape, index, key, prefix, open)?.is_eq())
     }
 
     /// The index of the first record whose print is the key's: likely the key's own.
