@@ -17,6 +17,7 @@ use smallvec::SmallVec;
 
 use crate::checkpoint::Loaded;
 use crate::cores::{cores, on_cores};
+use crate::index::Spot;
 use crate::location::{Location, SegmentId};
 use crate::pieces::{self, Descriptor, Value, piece_of};
 use crate::record::{Kind, NEVER};
@@ -283,22 +284,24 @@ impl Application<'_> {
             if group.is_empty() {
                 return Ok(());
             }
-            self.approach(&group);
-            for found in group {
-                self.apply_one(found, deleted)?;
+            // All are searched for at the same time.
+            let keys: SmallVec<[&[u8]; GROUP]> = group.iter().map(|it| self.read.key(it)).collect();
+            let index = &self.loaded.index;
+            let (held, mut places) = (index.hold(), [None; GROUP]);
+            index.find_many(&held, &keys, &mut places[..keys.len()]);
+            for (found, place) in group.into_iter().zip(places) {
+                self.apply_one(found, place.and_then(|it| it.1), deleted)?;
             }
         }
     }
 
-    /// Reads what the index has for some records at the same time, so that it is in the processor's
-    /// caches when each is looked up.
-    fn approach(&self, group: &[&Found]) {
-        let keys: SmallVec<[&[u8]; GROUP]> = group.iter().map(|it| self.read.key(it)).collect();
-        let mut words = [None; GROUP];
-        self.loaded.index.get_many(&keys, &mut words[..keys.len()]);
-    }
-
-    fn apply_one(&self, found: &Found, deleted: &mut Deleted) -> Result<(), Error> {
+    /// Applies a record whose key may have been at a place in the index.
+    fn apply_one(
+        &self,
+        found: &Found,
+        spot: Option<Spot<'_>>,
+        deleted: &mut Deleted,
+    ) -> Result<(), Error> {
         let &Found {
             location,
             kind,
@@ -309,7 +312,10 @@ impl Application<'_> {
         } = found;
         let key = self.read.key(found);
         let is_value = kind == Kind::Put && expires > self.now;
-        let known = match self.loaded.index.get(key).map(Location::from_word) {
+        let index = &self.loaded.index;
+        let word = spot.and_then(|spot| index.get_at(spot, key));
+        let word = word.or_else(|| index.get(key));
+        let known = match word.map(Location::from_word) {
             // Of most values, that is all there is to know.
             Some(word) if is_value && self.is_older(word, sequence) => 0,
             Some(word) => match self.sequence_of(word) {
@@ -337,14 +343,17 @@ impl Application<'_> {
         let old = if is_value {
             deleted.remove(key);
             self.segment.revive(location);
-            let inserted = self.loaded.index.insert(key, location.to_word());
-            let old = inserted.map_err(|_| Error::OutOfMemory)?;
+            let word = location.to_word();
+            let old = match spot.and_then(|spot| index.update_at(spot, key, word)) {
+                None => index.insert(key, word).map_err(|_| Error::OutOfMemory)?,
+                old => old,
+            };
             if old.is_none() {
                 self.loaded.first_bytes.add(key);
             }
             old
         } else {
-            let removed = self.loaded.index.remove(key);
+            let removed = index.remove(key);
             if removed.is_some() {
                 self.loaded.first_bytes.remove(key);
             }
