@@ -2,8 +2,8 @@
 //! are behind it, and where the store was closed.
 //!
 //! `opening FOLDER make [RECORDS] [BEHIND]` makes such a store of records of 84 bytes there, and
-//! leaves it as a kill would. `opening FOLDER open` opens it and leaves it so again, `opening
-//! FOLDER close` closes it then.
+//! leaves it as a kill would. `opening FOLDER open [MAP]` opens it and leaves it so again, `opening
+//! FOLDER close [MAP]` closes it then. MAP is the index's.
 
 #[path = "records/name.rs"]
 mod name;
@@ -13,13 +13,14 @@ use std::path::Path;
 use std::time::{Duration, Instant};
 
 use name::name;
-use timberline_store::{Durability, Options, Store};
+use timberline_store::{Durability, IndexMap, IndexMemory, Options, Store};
 
 const USAGE: &str =
-    "usage: opening FOLDER make [RECORDS] [BEHIND], or opening FOLDER open or close";
+    "usage: opening FOLDER make [RECORDS] [BEHIND], or opening FOLDER open or close [MAP]";
 
-fn options() -> Options {
+fn options(map: IndexMap) -> Options {
     Options {
+        index: IndexMemory::plain(map),
         durability: Durability::None,
         segment_bytes: 16 << 20,
         ..Options::default()
@@ -28,7 +29,7 @@ fn options() -> Options {
 
 /// Puts records, and some of them again, behind a checkpoint.
 fn make(folder: &Path, records: u64, behind: u64) -> Result<(), Box<dyn Error>> {
-    let (store, _) = Store::open(folder, options())?;
+    let (store, _) = Store::open(folder, options(IndexMap::default()))?;
     let put = |number: u64| store.blocking().put(&name(number), &[number as u8; 84]);
     (0..records).try_for_each(put)?;
     let before = store.stats().checkpoints;
@@ -57,8 +58,11 @@ fn main() -> Result<(), Box<dyn Error>> {
     if what != "open" && what != "close" {
         return Err(USAGE.into());
     }
+    let map = args
+        .get(2)
+        .map_or(Ok(IndexMap::default()), |it| it.parse())?;
     let start = Instant::now();
-    let (store, report) = Store::open(folder, options())?;
+    let (store, report) = Store::open(folder, options(map))?;
     let seconds = start.elapsed().as_secs_f64();
     println!(
         "{} keys of {} segments, {} of them unread: {seconds:.2} s",

@@ -1,8 +1,8 @@
 //! Records that are found together and changed one by one, for maps of strings that tell their
 //! places.
 //!
-//! A map joins by a line in a test file: `spots_for!(name: Type)`. The file has this one as a module
-//! beside the suite.
+//! A map joins by a line in a test file: `spots_for!(name: Type)`. The file has this one as a
+//! module beside the suite.
 
 macro_rules! spots_for {
     ($name:ident: $map:ty) => {
