@@ -9,7 +9,7 @@ use super::text::head;
 use super::write::Pen;
 use super::{HEAD, LONG, LONG_BYTES, LockedNode, Long, LongKeys, Page, Shape, Text};
 
-/// The most bytes of a key in a page, read eight at a time.
+/// More than the most bytes of a key in a page, read eight at a time.
 const BUFFER: usize = 256 + 8;
 
 /// How the part of a key that a page has changes with the page's prefix.
@@ -114,14 +114,12 @@ impl<const WORDS: usize> Page<WORDS> {
     /// Appends entries of a page with the same prefix.
     pub(super) fn append_as_they_are(&self, from: &Self, entries: Range<usize>) {
         let cap = from.shape().cap;
-        let bytes = entries.clone().map(|index| from.entry_bytes(index)).sum();
+        let bytes = |index| from.entry_bytes_at(from.offset(cap, index));
+        let bytes = entries.clone().map(bytes).sum();
         let mut rows = Rows::begin(self, entries.len(), bytes);
         for index in entries {
             let at = from.offset(cap, index);
-            let bytes = match from.tag(at) {
-                LONG => LONG_BYTES,
-                len => Self::heap_for(len.into()),
-            };
+            let bytes = from.entry_bytes_at(at);
             rows.texts.push_from(from, at, bytes);
             let (print, head) = (from.print(index), from.head(cap, index));
             rows.push(bytes, print, head, from.payload_of(cap, index));

@@ -304,7 +304,12 @@ impl<const WORDS: usize> Page<WORDS> {
 
     /// Bytes of the heap that an entry takes.
     fn entry_bytes(&self, index: usize) -> usize {
-        let at = self.offset(self.shape().cap, index);
+        self.entry_bytes_at(self.offset(self.shape().cap, index))
+    }
+
+    /// The same of one that begins there.
+    #[inline(always)]
+    fn entry_bytes_at(&self, at: usize) -> usize {
         match self.tag(at) {
             LONG => LONG_BYTES,
             len => Self::heap_for(len.into()),
@@ -354,12 +359,16 @@ impl<const WORDS: usize> Page<WORDS> {
     /// Bytes of both fences.
     fn fence_bytes(&self) -> usize {
         let Fences { lower, upper, .. } = self.fences();
-        let bytes = |at: usize| match (at, self.tag(at)) {
+        self.fence_bytes_at(lower) + self.fence_bytes_at(upper)
+    }
+
+    /// Bytes of the fence that begins there.
+    fn fence_bytes_at(&self, at: usize) -> usize {
+        match (at, self.tag(at)) {
             (0, _) => 0,
             (_, LONG) => LONG_BYTES,
             (_, len) => 1 + usize::from(len),
-        };
-        bytes(lower) + bytes(upper)
+        }
     }
 
     /// Bytes of all entries.

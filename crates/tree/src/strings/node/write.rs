@@ -4,7 +4,7 @@
 use std::sync::atomic::Ordering::Relaxed;
 
 use super::text::{common, head};
-use super::{Fences, GRAIN, HEAD, LONG, LONG_BYTES, Page, Shape, Text, of_quarters, slots};
+use super::{Fences, GRAIN, HEAD, LONG, Page, Shape, Text, of_quarters, slots};
 
 impl<const WORDS: usize> Page<WORDS> {
     #[inline(always)]
@@ -228,11 +228,10 @@ impl<const WORDS: usize> Page<WORDS> {
         let (old, fences) = (other.shape(), other.fences());
         let mut heap = Self::AREA;
         let mut fence = |at: usize| {
-            let bytes = match (at, other.tag(at)) {
-                (0, _) => return 0,
-                (_, LONG) => LONG_BYTES,
-                (_, len) => 1 + usize::from(len),
-            };
+            if at == 0 {
+                return 0;
+            }
+            let bytes = other.fence_bytes_at(at);
             heap -= bytes;
             let mut pen = Pen::at(self, heap);
             pen.push_from(other, at, bytes);
