@@ -79,12 +79,7 @@ impl<const WORDS: usize> Page<WORDS> {
         let (cap, now) = (self.shape().cap, self.fences().prefix);
         let mut bytes = 0;
         for index in entries {
-            let at = self.offset(cap, index);
-            let (len, has_block) = match self.tag(at) {
-                LONG => (super::long::len(self.long_word(at)), true),
-                len => (usize::from(len) + now, false),
-            };
-            let rest = len.saturating_sub(prefix);
+            let (rest, has_block) = self.rest_beyond(cap, now, index, prefix);
             if rest > Self::INLINE && !has_block {
                 return None;
             }
@@ -95,19 +90,32 @@ impl<const WORDS: usize> Page<WORDS> {
 
     /// The same, with a block for each key that needs one.
     fn heap_with_blocks(&self, entries: Range<usize>, prefix: usize) -> usize {
-        let now = self.fences().prefix;
+        let (cap, now) = (self.shape().cap, self.fences().prefix);
         let bytes = |index| {
-            let rest = (self.rest_len(index) + now).saturating_sub(prefix);
-            Self::heap_for_key(rest, self.block_of(index) != 0)
+            let (rest, has_block) = self.rest_beyond(cap, now, index, prefix);
+            Self::heap_for_key(rest, has_block)
         };
         entries.map(bytes).sum()
+    }
+
+    /// The length of an entry's key beyond a prefix of so many bytes, and whether it has a block,
+    /// in a page with so many slots and the prefix that it has now.
+    #[inline(always)]
+    fn rest_beyond(&self, cap: usize, now: usize, index: usize, prefix: usize) -> (usize, bool) {
+        let at = self.offset(cap, index);
+        let (len, has_block) = match self.tag(at) {
+            LONG => (super::long::len(self.long_word(at)), true),
+            len => (usize::from(len) + now, false),
+        };
+        (len.saturating_sub(prefix), has_block)
     }
 
     /// Whether the key of an entry would need a block if the prefix had so many bytes, and has
     /// none.
     fn outgrows(&self, index: usize, prefix: usize) -> bool {
-        let rest = (self.rest_len(index) + self.fences().prefix).saturating_sub(prefix);
-        rest > Self::INLINE && self.block_of(index) == 0
+        let (cap, now) = (self.shape().cap, self.fences().prefix);
+        let (rest, has_block) = self.rest_beyond(cap, now, index, prefix);
+        rest > Self::INLINE && !has_block
     }
 
     /// The number of entries whose bytes are half of all.

@@ -339,14 +339,4 @@ impl<const WORDS: usize> Page<WORDS> {
         }
         Ok(())
     }
-
-    /// The length of an entry's key without the prefix.
-    #[inline(always)]
-    pub(super) fn rest_len(&self, index: usize) -> usize {
-        let at = self.offset(self.shape().cap, index);
-        match self.tag(at) {
-            LONG => super::long::len(self.long_word(at)).saturating_sub(self.fences().prefix),
-            len => len.into(),
-        }
-    }
 }
