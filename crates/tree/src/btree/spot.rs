@@ -3,14 +3,12 @@
 
 use std::borrow::Borrow;
 
-use smallvec::SmallVec;
 use timberline_tier::Memory;
 
 use super::choice::{Choice, Chosen};
 use crate::Key;
-use crate::map::{Held, Map};
+use crate::map::{Core, Held, Map};
 pub use crate::strings::Spot;
-use crate::traverse::DEPTH;
 use crate::value::Word;
 
 impl<K: Key + ?Sized, M: Memory, const WORDS: usize> Map<Choice<K, M, WORDS, Word>, K, u64> {
@@ -45,18 +43,13 @@ impl<K: Key + ?Sized, M: Memory, const WORDS: usize> Map<Choice<K, M, WORDS, Wor
         found: &mut [Option<(u64, Option<Spot<'h, WORDS>>)>],
     ) {
         assert_eq!(keys.len(), found.len(), "a place for each key");
+        let guard = held.guard(Core::<K, u64>::store(&*self.tree));
         match self.tree.chosen() {
             Chosen::Strings(tree) if !M::CHARGES => {
-                let guard = held.guard(&tree.store);
-                // Lookups that are under way refer to the keys' bytes.
-                for (keys, found) in keys.chunks(DEPTH).zip(found.chunks_mut(DEPTH)) {
-                    let bytes = keys.iter().map(|key| key.borrow().to_bytes());
-                    let bytes: SmallVec<[_; DEPTH]> = bytes.collect();
-                    let lent = bytes.iter().map(AsRef::as_ref);
-                    tree.find_each(guard, lent, |at, record| {
-                        found[at] = record.map(|(value, spot)| (value, Some(spot)));
-                    });
-                }
+                let bytes = keys.iter().map(|key| key.borrow().to_bytes());
+                tree.find_each(guard, bytes, |at, record| {
+                    found[at] = record.map(|(value, spot)| (value, Some(spot)));
+                });
             }
             _ => {
                 let mut values = vec![None; keys.len()];

@@ -2,6 +2,7 @@
 
 use std::task::Poll;
 
+use smallvec::SmallVec;
 use timberline_placement::Access;
 use timberline_sync::Restart;
 use timberline_sync::epoch::{Guard, Pinned};
@@ -11,8 +12,23 @@ use super::descent::Descent;
 use super::node::{Aim, LeafView, Sought};
 use super::tree::Tree;
 use crate::store::{AnyThread, Caller};
-use crate::traverse::Traversal;
+use crate::traverse::{DEPTH, Traversal};
 use crate::value::{Loan, Represent, fetch, fetch_each};
+
+/// Hands keys on, a group at a time, with the position of its first: they may lie on the stack, and
+/// have to stay where they are as long as lookups are under way.
+pub(super) fn in_groups<B>(keys: impl Iterator<Item = B>, mut each: impl FnMut(usize, &[B])) {
+    const GROUP: usize = 256;
+    let (mut keys, mut first) = (keys, 0);
+    loop {
+        let group: SmallVec<[B; DEPTH]> = keys.by_ref().take(GROUP).collect();
+        if group.is_empty() {
+            return;
+        }
+        each(first, &group);
+        first += group.len();
+    }
+}
 
 /// A record that was found.
 #[derive(Clone, Copy)]

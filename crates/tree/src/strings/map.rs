@@ -2,6 +2,7 @@
 
 use timberline_tier::Memory;
 
+use super::get::in_groups;
 use super::tree::Tree;
 use crate::Stats;
 use crate::clear;
@@ -28,22 +29,14 @@ impl<M: Memory, const WORDS: usize, H: Represent> ByteTree for Tree<M, WORDS, H>
 
     fn get_each<S: Represent, B: AsRef<[u8]>>(
         &self,
-        mut keys: impl Iterator<Item = B>,
+        keys: impl Iterator<Item = B>,
         depth: usize,
         mut found: impl FnMut(usize, Option<Loan<'_>>),
     ) {
-        // Keys may lie on the stack, where they have to stay as long as lookups are under way.
-        const GROUP: usize = 256;
-        let mut first = 0;
-        loop {
-            let group: Vec<B> = keys.by_ref().take(GROUP).collect();
-            if group.is_empty() {
-                return;
-            }
+        in_groups(keys, |first, group| {
             let lent = group.iter().map(|key| key.as_ref());
             self.look_up_each(lent, depth, |index, value| found(first + index, value));
-            first += group.len();
-        }
+        });
     }
 
     async fn get_async<S: Represent, R>(
