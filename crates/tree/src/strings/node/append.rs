@@ -95,7 +95,8 @@ impl<const WORDS: usize> Page<WORDS> {
             return;
         }
         if fences.prefix == prefix {
-            return self.append_as_they_are(from, entries);
+            self.append_as_they_are(from, entries);
+            return self.place_heads();
         }
         let mut before = Vec::new();
         let open = Long(memory).in_locked(from);
@@ -109,6 +110,7 @@ impl<const WORDS: usize> Page<WORDS> {
             Some(bytes) => self.append_inline(from, entries, &change, bytes),
             None => self.append_one_by_one(from, entries, &change, keys, memory),
         }
+        self.place_heads();
     }
 
     /// Appends entries of a page with the same prefix.
@@ -139,7 +141,7 @@ impl<const WORDS: usize> Page<WORDS> {
             if len > Self::INLINE {
                 return None;
             }
-            bytes += Self::heap_for(len);
+            bytes += self.heap_for(len);
         }
         Some(bytes)
     }
@@ -148,7 +150,7 @@ impl<const WORDS: usize> Page<WORDS> {
     fn append_inline(&self, from: &Self, entries: Range<usize>, change: &Change, bytes: usize) {
         let cap = from.shape().cap;
         let mut rows = Rows::begin(self, entries.len(), bytes);
-        let (mut buffer, gained) = ([0; BUFFER], change.gained.len());
+        let (mut buffer, gained, in_head) = ([0; BUFFER], change.gained.len(), self.in_head());
         buffer[..gained].copy_from_slice(&change.gained);
         for index in entries {
             let at = from.offset(cap, index);
@@ -156,10 +158,10 @@ impl<const WORDS: usize> Page<WORDS> {
             from.copy_rest(at, len, from.head(cap, index), &mut buffer[gained..]);
             let rest = &buffer[change.lost..][..change.len(len)];
             rows.texts.push(rest.len() as u64, 8);
-            rows.texts.push_bytes(rest.get(HEAD..).unwrap_or(&[]));
+            rows.texts.push_bytes(rest.get(in_head..).unwrap_or(&[]));
             let (print, head) = (from.print(index), head(rest, 0));
             let payload = from.payload_of(cap, index);
-            rows.push(Self::heap_for(rest.len()), print, head, payload);
+            rows.push(self.heap_for(rest.len()), print, head, payload);
         }
         rows.end();
     }
@@ -167,9 +169,10 @@ impl<const WORDS: usize> Page<WORDS> {
     /// Copies a key without the prefix, that is in no block, and maybe some bytes behind it.
     fn copy_rest(&self, at: usize, len: usize, head: u32, to: &mut [u8]) {
         to[..HEAD].copy_from_slice(&head.to_be_bytes());
-        let mut done = HEAD;
+        let in_head = self.in_head();
+        let mut done = in_head;
         while done < len {
-            let eight = self.eight(at + 1 + done - HEAD).to_le_bytes();
+            let eight = self.eight(at + 1 + done - in_head).to_le_bytes();
             to[done..done + 8].copy_from_slice(&eight);
             done += 8;
         }

@@ -72,7 +72,7 @@ impl Cut {
         let last = count.checked_sub(1).map(|last| node.key(last, memory));
         let last = last.transpose()?;
         let heap = |prefix| node.get(|page| page.heap_of(0..count, prefix));
-        let rest = |len: &usize, prefix| Page::<WORDS>::heap_for(len.saturating_sub(prefix));
+        let rest = |len: &usize, prefix| Page::<WORDS>::heap_for_record(len.saturating_sub(prefix));
         let (mut before, mut fence) = (last.as_deref(), None);
         let (mut prefix, mut used, mut lens) = (lower.len(), heap(lower.len())?, Vec::new());
         // A key that may be the first behind the fence.

@@ -83,7 +83,7 @@ impl<const WORDS: usize> Page<WORDS> {
             if rest > Self::INLINE && !has_block {
                 return None;
             }
-            bytes += Self::heap_for_key(rest, has_block);
+            bytes += self.heap_for_key(rest, has_block);
         }
         Some(bytes)
     }
@@ -93,7 +93,7 @@ impl<const WORDS: usize> Page<WORDS> {
         let (cap, now) = (self.shape().cap, self.fences().prefix);
         let bytes = |index| {
             let (rest, has_block) = self.rest_beyond(cap, now, index, prefix);
-            Self::heap_for_key(rest, has_block)
+            self.heap_for_key(rest, has_block)
         };
         entries.map(bytes).sum()
     }

@@ -5,7 +5,7 @@
 //! ```text
 //!  0  version word      8  heat u16 · height u16 · - u32
 //! 16  shape: count u16 · cap u16 · heap u16 · dead u16
-//! 24  fences: prefix u16 · lower u16 · upper u16 · - u16
+//! 24  fences: prefix u16 · lower u16 · upper u16 · skip u16
 //! 32  prints u8[cap] · offsets u16[cap] · heads u32[cap] · payloads u64[cap] · gap · heap
 //! ```
 //!
@@ -14,7 +14,8 @@
 //! lacks. The rest is in the heap, which grows downwards from the page's end:
 //!
 //! ```text
-//! entry   length of the key without the prefix, up to INLINE · the bytes after the head
+//! record  length of the key without the prefix, up to INLINE · the bytes after the head
+//! child   length of the key without the prefix, up to INLINE · these bytes, the head's too
 //!         LONG · the word of a block that holds the whole key
 //! fence   length, up to INLINE · its bytes
 //!         LONG · the word of a block
@@ -26,6 +27,11 @@
 //!
 //! A leaf's entries are records. An inner node's are its children, with their lower fences as keys;
 //! so the first one's is the node's own.
+//!
+//! In an inner node, *skip* is a number of bytes beyond the prefix that all keys but the first begin
+//! with, and a head is what follows them. The root and the nodes at the tree's ends have no prefix,
+//! as no fence bounds them, and keys such as `user:1234` would all have the same head there. Skip
+//! is 0 where one of those keys is in a block.
 //!
 //! Invariants, while unlocked: keys ascend strictly and lie within the fences, of which the upper
 //! one is exclusive (0: there is none); an inner node has at least one child, and its children's
@@ -43,6 +49,7 @@ mod link;
 mod long;
 mod records;
 mod search;
+mod skip;
 #[cfg(test)]
 mod tests;
 mod text;
@@ -129,6 +136,8 @@ struct Fences {
     lower: usize,
     /// 0: none.
     upper: usize,
+    /// In an inner node, the bytes between the prefix and the heads.
+    skip: usize,
 }
 
 /// Four numbers of 16 bits in a word.
@@ -166,7 +175,7 @@ impl<const WORDS: usize> Page<WORDS> {
         bytes
     };
     /// The longest key in a page, without the prefix, and the longest fence. So that a page holds
-    /// five entries at least, whatever their lengths.
+    /// five records or four children at least, whatever their lengths.
     pub const INLINE: usize = if Self::BYTES / 16 < 250 {
         Self::BYTES / 16
     } else {
@@ -208,11 +217,12 @@ impl<const WORDS: usize> Page<WORDS> {
 
     #[inline(always)]
     fn fences(&self) -> Fences {
-        let [prefix, lower, upper, _] = quarters(self.fences.load(Relaxed));
+        let [prefix, lower, upper, skip] = quarters(self.fences.load(Relaxed));
         Fences {
             prefix,
             lower,
             upper,
+            skip,
         }
     }
 
@@ -277,11 +287,31 @@ impl<const WORDS: usize> Page<WORDS> {
         (HEADER + 3 * cap, HEADER + 7 * cap, entry)
     }
 
+    /// The first bytes of a key beyond the prefix that are in its head alone, and not in the heap:
+    /// of an inner node, whose heads may be elsewhere later, there are none.
+    #[inline(always)]
+    fn in_head(&self) -> usize {
+        match self.height() {
+            0 => HEAD,
+            _ => 0,
+        }
+    }
+
     /// Bytes of the heap that an entry takes whose key has so many bytes beyond the prefix.
     #[inline(always)]
-    fn heap_for(rest: usize) -> usize {
+    fn heap_for(&self, rest: usize) -> usize {
+        Self::heap_without(self.in_head(), rest)
+    }
+
+    /// The same of a record.
+    fn heap_for_record(rest: usize) -> usize {
+        Self::heap_without(HEAD, rest)
+    }
+
+    #[inline(always)]
+    fn heap_without(in_head: usize, rest: usize) -> usize {
         match rest <= Self::INLINE {
-            true => 1 + rest.saturating_sub(HEAD),
+            true => 1 + rest.saturating_sub(in_head),
             false => LONG_BYTES,
         }
     }
@@ -289,16 +319,16 @@ impl<const WORDS: usize> Page<WORDS> {
     /// Whether a key with so many bytes beyond the prefix is in a block. One that has a block stays
     /// there as long as that takes fewer bytes, so that no page grows when its prefix does.
     #[inline(always)]
-    fn is_long(rest: usize, has_block: bool) -> bool {
-        rest > Self::INLINE || has_block && rest > LONG_BYTES - 1 + HEAD
+    fn is_long(&self, rest: usize, has_block: bool) -> bool {
+        rest > Self::INLINE || has_block && rest > LONG_BYTES - 1 + self.in_head()
     }
 
     /// Bytes of the heap that its entry takes.
     #[inline(always)]
-    fn heap_for_key(rest: usize, has_block: bool) -> usize {
-        match Self::is_long(rest, has_block) {
+    fn heap_for_key(&self, rest: usize, has_block: bool) -> usize {
+        match self.is_long(rest, has_block) {
             true => LONG_BYTES,
-            false => Self::heap_for(rest),
+            false => self.heap_for(rest),
         }
     }
 
@@ -312,7 +342,7 @@ impl<const WORDS: usize> Page<WORDS> {
     fn entry_bytes_at(&self, at: usize) -> usize {
         match self.tag(at) {
             LONG => LONG_BYTES,
-            len => Self::heap_for(len.into()),
+            len => self.heap_for(len.into()),
         }
     }
 
@@ -341,7 +371,7 @@ impl<const WORDS: usize> Page<WORDS> {
             count, heap, dead, ..
         } = self.shape();
         let used = Self::AREA.saturating_sub(heap).saturating_sub(dead);
-        slots(count + 1) + used + Self::heap_for(rest) <= Self::AREA
+        slots(count + 1) + used + self.heap_for(rest) <= Self::AREA
     }
 
     /// Whether there is room for this key.

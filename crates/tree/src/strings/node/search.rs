@@ -7,7 +7,7 @@ use std::cmp::Ordering;
 use timberline_sync::Restart;
 
 use super::text::{head, print, word_at};
-use super::{HEAD, LONG, Page, Shape};
+use super::{Fences, HEAD, LONG, Page, Shape};
 
 /// A key that is searched for.
 #[derive(Clone, Copy, Debug)]
@@ -32,6 +32,17 @@ pub enum Aim<'k> {
     /// That which covers the keys just below one, which is not the least.
     Below(&'k [u8]),
     Last,
+}
+
+/// How the keys of a page are divided.
+#[derive(Clone, Copy)]
+struct Heads {
+    /// Bytes that all keys begin with.
+    prefix: usize,
+    /// Bytes between these and the heads.
+    skip: usize,
+    /// Bytes of a head that are not in the heap.
+    kept: usize,
 }
 
 const EACH: u64 = 0x0101_0101_0101_0101;
@@ -93,7 +104,7 @@ impl<const WORDS: usize> Page<WORDS> {
         shape: Shape,
         index: usize,
         key: &[u8],
-        prefix: usize,
+        heads: Heads,
         open: &impl Fn(u64) -> Result<&'g [u8], Restart>,
     ) -> Result<Ordering, Restart> {
         let at = self.offset(shape.cap, index);
@@ -101,12 +112,25 @@ impl<const WORDS: usize> Page<WORDS> {
         if tag == LONG {
             return Ok(open(self.long_word(at))?.cmp(key));
         }
+        let Heads { prefix, skip, kept } = heads;
         let (mine, theirs) = (usize::from(tag), key.len().saturating_sub(prefix));
+        let alike = skip + HEAD;
         // With equal heads, one that ends in its head is the beginning of the other.
-        if mine <= HEAD || theirs <= HEAD {
+        if mine <= alike || theirs <= alike {
             return Ok(mine.cmp(&theirs));
         }
-        Ok(self.compare_bytes(at + 1, mine - HEAD, key, prefix + HEAD))
+        let behind = at + 1 + alike - kept;
+        Ok(self.compare_bytes(behind, mine - alike, key, prefix + alike))
+    }
+
+    /// How the keys of a leaf are divided.
+    #[inline(always)]
+    fn heads_of_records(&self) -> Heads {
+        Heads {
+            prefix: self.fences().prefix,
+            skip: 0,
+            kept: HEAD,
+        }
     }
 
     /// The index of a record's key.
@@ -116,15 +140,15 @@ impl<const WORDS: usize> Page<WORDS> {
         key: Sought<'_>,
         open: impl Fn(u64) -> Result<&'g [u8], Restart>,
     ) -> Result<Option<usize>, Restart> {
-        let (shape, prefix) = (self.shape(), self.fences().prefix);
+        let (shape, heads) = (self.shape(), self.heads_of_records());
         let wanted = u64::from(key.print) * EACH;
-        let head = head(key.bytes, prefix);
+        let head = head(key.bytes, heads.prefix);
         for group in 0..shape.count.div_ceil(8) {
             let mut equal = zeros(self.word(group) ^ wanted);
             while equal != 0 {
                 let index = 8 * group + equal.trailing_zeros() as usize / 8;
                 equal &= equal - 1;
-                if self.has(shape, index, head, key.bytes, prefix, &open)? {
+                if self.has(shape, index, head, key.bytes, heads, &open)? {
                     return Ok(Some(index));
                 }
             }
@@ -140,10 +164,10 @@ impl<const WORDS: usize> Page<WORDS> {
         key: Sought<'_>,
         open: impl Fn(u64) -> Result<&'g [u8], Restart>,
     ) -> Result<bool, Restart> {
-        let (shape, prefix) = (self.shape(), self.fences().prefix);
-        let head = head(key.bytes, prefix);
+        let (shape, heads) = (self.shape(), self.heads_of_records());
+        let head = head(key.bytes, heads.prefix);
         Ok(self.print(index) == key.print
-            && self.has(shape, index, head, key.bytes, prefix, &open)?)
+            && self.has(shape, index, head, key.bytes, heads, &open)?)
     }
 
     /// The same, by the key's head and without its print.
@@ -154,11 +178,11 @@ impl<const WORDS: usize> Page<WORDS> {
         index: usize,
         head: u32,
         key: &[u8],
-        prefix: usize,
+        heads: Heads,
         open: &impl Fn(u64) -> Result<&'g [u8], Restart>,
     ) -> Result<bool, Restart> {
         let seems = index < shape.count && self.head(shape.cap, index) == head;
-        Ok(seems && self.compare_rest(shape, index, key, prefix, open)?.is_eq())
+        Ok(seems && self.compare_rest(shape, index, key, heads, open)?.is_eq())
     }
 
     /// The index of the first record whose print is the key's: likely the key's own.
@@ -173,11 +197,11 @@ impl<const WORDS: usize> Page<WORDS> {
         first.filter(|&index| index < count)
     }
 
-    /// The number of heads below this one.
+    /// The index of the first head, from one on, that is not below this one.
     #[inline(always)]
-    fn heads_below(&self, shape: Shape, head: u32) -> usize {
+    fn first_from(&self, shape: Shape, from: usize, head: u32) -> usize {
         let Shape { count, cap, .. } = shape;
-        let (mut base, mut left) = (0, count);
+        let (mut base, mut left) = (from, count.saturating_sub(from));
         while left > 1 {
             let half = left / 2;
             let below = self.head(cap, base + half - 1) < head;
@@ -194,19 +218,56 @@ impl<const WORDS: usize> Page<WORDS> {
         key: &[u8],
         open: impl Fn(u64) -> Result<&'g [u8], Restart>,
     ) -> Result<Result<usize, usize>, Restart> {
-        let (shape, prefix) = (self.shape(), self.fences().prefix);
-        let head = head(key, prefix);
-        let mut low = self.heads_below(shape, head);
-        if low == shape.count || self.head(shape.cap, low) != head {
+        match self.height() {
+            0 => self.rank_from(0, key, self.heads_of_records(), open),
+            _ => self.rank_below(key, open),
+        }
+    }
+
+    /// The same in an inner node, whose first key is not above this one.
+    #[inline(always)]
+    fn rank_below<'g>(
+        &self,
+        key: &[u8],
+        open: impl Fn(u64) -> Result<&'g [u8], Restart>,
+    ) -> Result<Result<usize, usize>, Restart> {
+        let Fences { prefix, skip, .. } = self.fences();
+        if skip > 0 {
+            let Shape { count, cap, .. } = self.shape();
+            let skipped = key.get(..prefix + skip).unwrap_or(key);
+            let at = self.offset(cap, 1) + 1;
+            match self.compare_bytes(at, skip, skipped, prefix) {
+                Ordering::Less => return Ok(Err(count)),
+                Ordering::Equal => {}
+                Ordering::Greater => return Ok(Err(1)),
+            }
+        }
+        let kept = 0;
+        self.rank_from(1, key, Heads { prefix, skip, kept }, open)
+    }
+
+    /// The same among the entries from one on.
+    #[inline(always)]
+    fn rank_from<'g>(
+        &self,
+        first: usize,
+        key: &[u8],
+        heads: Heads,
+        open: impl Fn(u64) -> Result<&'g [u8], Restart>,
+    ) -> Result<Result<usize, usize>, Restart> {
+        let shape = self.shape();
+        let head = head(key, heads.prefix + heads.skip);
+        let mut low = self.first_from(shape, first, head);
+        if low >= shape.count || self.head(shape.cap, low) != head {
             return Ok(Err(low));
         }
         let mut high = match head.checked_add(1) {
-            Some(next) => self.heads_below(shape, next).max(low),
+            Some(next) => self.first_from(shape, low, next),
             None => shape.count,
         };
         while low < high {
             let middle = (low + high) / 2;
-            match self.compare_rest(shape, middle, key, prefix, &open)? {
+            match self.compare_rest(shape, middle, key, heads, &open)? {
                 Ordering::Less => low = middle + 1,
                 Ordering::Equal => return Ok(Ok(middle)),
                 Ordering::Greater => high = middle,
@@ -270,9 +331,9 @@ impl<const WORDS: usize> Page<WORDS> {
         if tag == LONG {
             return self.long_word(at);
         }
-        let (len, end) = (usize::from(tag), to.len() + usize::from(tag));
-        to.extend_from_slice(&self.head(cap, index).to_be_bytes());
-        match len.checked_sub(HEAD) {
+        let (len, in_head, end) = (tag.into(), self.in_head(), to.len() + usize::from(tag));
+        to.extend_from_slice(&self.head(cap, index).to_be_bytes()[..in_head]);
+        match usize::checked_sub(len, in_head) {
             Some(rest) => self.push_bytes(at + 1, rest, to),
             None => to.truncate(end),
         }

@@ -4,7 +4,7 @@
 use std::sync::atomic::Ordering::Relaxed;
 
 use super::text::{common, head};
-use super::{Fences, GRAIN, HEAD, LONG, Page, Shape, Text, of_quarters, slots};
+use super::{Fences, GRAIN, LONG, Page, Shape, Text, of_quarters, slots};
 
 impl<const WORDS: usize> Page<WORDS> {
     #[inline(always)]
@@ -24,14 +24,15 @@ impl<const WORDS: usize> Page<WORDS> {
             .store(of_quarters([count, cap, heap, dead]), Relaxed);
     }
 
-    fn set_fences(&self, fences: Fences) {
+    pub(super) fn set_fences(&self, fences: Fences) {
         let Fences {
             prefix,
             lower,
             upper,
+            skip,
         } = fences;
         self.fences
-            .store(of_quarters([prefix, lower, upper, 0]), Relaxed);
+            .store(of_quarters([prefix, lower, upper, skip]), Relaxed);
     }
 
     /// Writes bytes anywhere.
@@ -69,6 +70,7 @@ impl<const WORDS: usize> Page<WORDS> {
             prefix: upper.map_or(0, |upper| common(lower.bytes, upper.bytes)),
             lower: lower_at,
             upper: upper_at,
+            skip: 0,
         });
     }
 
@@ -97,18 +99,22 @@ impl<const WORDS: usize> Page<WORDS> {
     /// The same, with the bytes of the key behind the prefix.
     pub(super) fn insert_rest(&self, index: usize, print: u8, key: Text<'_>, payload: u64) -> bool {
         let Text { bytes: rest, block } = key;
-        let is_long = Self::is_long(rest.len(), block != 0);
-        let bytes = Self::heap_for_key(rest.len(), block != 0);
+        let is_long = self.is_long(rest.len(), block != 0);
+        let bytes = self.heap_for_key(rest.len(), block != 0);
         let mut shape = self.room(1, bytes);
         shape.heap -= bytes;
         match is_long {
             true => self.write_block(shape.heap, block),
-            false => self.write_text(shape.heap, rest.len(), rest.get(HEAD..).unwrap_or(&[])),
+            false => {
+                let text = rest.get(self.in_head()..).unwrap_or(&[]);
+                self.write_text(shape.heap, rest.len(), text);
+            }
         }
+        let skip = self.skip_for(index, rest, is_long);
         let Shape { count, cap, .. } = shape;
         self.insert_bits::<8>(0, index, count, print.into());
         self.insert_bits::<16>(cap / 8, index, count, shape.heap as u64);
-        self.insert_bits::<32>(cap / 8 * 3, index, count, head(rest, 0).into());
+        self.insert_bits::<32>(cap / 8 * 3, index, count, head(rest, skip).into());
         self.insert_word(cap / 8 * 7, index, count, payload);
         shape.count += 1;
         self.set_shape(shape);
@@ -242,6 +248,7 @@ impl<const WORDS: usize> Page<WORDS> {
             prefix: fences.prefix,
             lower: fence(fences.lower),
             upper: fence(fences.upper),
+            skip: fences.skip,
         });
         self.set_shape(Shape {
             count: 0,
