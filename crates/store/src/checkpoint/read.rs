@@ -90,6 +90,7 @@ pub(crate) async fn load<'a>(
         let path = path(folder, number);
         let mut loading = Loading {
             segment: &segment,
+            spare: Mutex::default(),
             now: options.clock.now(),
             loaded: Loaded::nothing(&options.index)?,
         };
@@ -134,14 +135,17 @@ impl From<std::io::Error> for Reason {
     }
 }
 
-struct Loading<F> {
+struct Loading<'a, F> {
     segment: F,
+    /// For the keys of the next pages: half a megabyte that would come from the system, and go
+    /// back, with each page.
+    spare: Mutex<Vec<Keys<'a>>>,
     /// What expires by then is passed over.
     now: u64,
     loaded: Loaded,
 }
 
-impl<'a, F: Fn(SegmentId) -> Option<&'a Arc<Segment>> + Sync> Loading<F> {
+impl<'a, F: Fn(SegmentId) -> Option<&'a Arc<Segment>> + Sync> Loading<'a, F> {
     async fn read(
         &mut self,
         disk: &Disk,
@@ -236,7 +240,7 @@ impl<'a, F: Fn(SegmentId) -> Option<&'a Arc<Segment>> + Sync> Loading<F> {
 
     /// Inserts the keys of a page, which ascend.
     fn insert_keys(&self, mut entries: Entries<'_>) -> Result<(), Reason> {
-        let mut present = Keys::default();
+        let mut present = self.spare().pop().unwrap_or_default();
         while !entries.are_over() {
             let entry = entries.next();
             let entry = entry.ok_or_else(|| "its list of keys is damaged".to_string())?;
@@ -256,13 +260,19 @@ impl<'a, F: Fn(SegmentId) -> Option<&'a Arc<Segment>> + Sync> Loading<F> {
                 }
             }
         }
-        let mut words = present.iter().map(|(key, it, _)| (key, it.to_word()));
-        let loaded = self.loaded.index.load(&mut words);
+        let words = present.iter().map(|(key, it, _)| (key, it.to_word()));
+        let loaded = self.loaded.index.load(&mut { words });
         loaded.map_err(|_| Reason::OutOfMemory)?;
         let mut first_bytes = self.loaded.first_bytes.run();
         present.iter().for_each(|(key, ..)| first_bytes.add(key));
         present.revive();
+        present.clear();
+        self.spare().push(present);
         Ok(())
+    }
+
+    fn spare(&self) -> MutexGuard<'_, Vec<Keys<'a>>> {
+        self.spare.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
@@ -275,6 +285,11 @@ struct Keys<'a> {
 }
 
 impl<'a> Keys<'a> {
+    fn clear(&mut self) {
+        self.bytes.clear();
+        self.ends.clear();
+    }
+
     fn add(&mut self, key: &[u8], location: Location, segment: &'a Segment) {
         self.bytes.extend_from_slice(key);
         self.ends.push((self.bytes.len(), location, segment));

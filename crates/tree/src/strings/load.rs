@@ -6,7 +6,7 @@ use timberline_sync::epoch::Guard;
 use timberline_tier::{Memory, hint};
 
 use super::find::NodeName;
-use super::node::{LongKeys, Page, Sought};
+use super::node::{Page, Sought};
 use super::split::Halves;
 use super::tree::Tree;
 use crate::map::Batch;
@@ -72,15 +72,8 @@ impl<M: Memory, const WORDS: usize, H: Represent> Tree<M, WORDS, H> {
             return Ok(Appended::ToDivide);
         }
         let leaf = leaf.upgrade()?;
-        let keys = (from..end).map(|at| (at, batch.key(at)));
-        let fitting = keys.take_while(|&(_, key)| leaf.has_room_for(key) && !leaf.needs_block(key));
-        let (mut count, mut blocks) = (0, LongKeys::none());
-        for (at, key) in fitting {
-            let (index, key) = (leaf.count(), Sought::new(key));
-            Page::insert_record(&leaf, index, key, batch.value(at), &mut blocks);
-            count += 1;
-        }
-        Ok(Appended::Records(count))
+        let records = (from..end).map(|at| (batch.key(at), batch.value(at)));
+        Ok(Appended::Records(Page::append_records(&leaf, records)))
     }
 }
 

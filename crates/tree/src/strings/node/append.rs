@@ -1,13 +1,13 @@
-//! Entries of one page that go to another, behind those that are there: what splits, sharing and
-//! merges are made of.
+//! Entries that go to a page together, behind those that are there: another page's, which splits,
+//! sharing and merges are made of, or ascending records.
 
 use std::ops::Range;
 
 use timberline_tier::Memory;
 
-use super::text::head;
+use super::text::{head, print};
 use super::write::Pen;
-use super::{HEAD, LONG, LONG_BYTES, LockedNode, Long, LongKeys, Page, Shape, Text};
+use super::{HEAD, LONG, LONG_BYTES, LockedNode, Long, LongKeys, Page, Shape, Text, slots};
 
 /// More than the most bytes of a key in a page, read eight at a time.
 const BUFFER: usize = 256 + 8;
@@ -72,6 +72,15 @@ impl<'p, const WORDS: usize> Rows<'p, WORDS> {
         self.at += bytes;
     }
 
+    /// The same of one whose key is this, without the prefix, and in no block.
+    #[inline(always)]
+    fn push_text(&mut self, rest: &[u8], in_head: usize, print: u8, payload: u64) {
+        self.texts.push(rest.len() as u64, 8);
+        self.texts.push_bytes(rest.get(in_head..).unwrap_or(&[]));
+        let bytes = Page::<WORDS>::heap_without(in_head, rest.len());
+        self.push(bytes, print, head(rest, 0), payload);
+    }
+
     fn end(self) {
         for pen in [self.prints, self.offsets, self.heads, self.texts] {
             pen.finish();
@@ -111,6 +120,34 @@ impl<const WORDS: usize> Page<WORDS> {
             None => self.append_one_by_one(from, entries, &change, keys, memory),
         }
         self.place_heads();
+    }
+
+    /// Appends ascending records, as many as there is room for in front of one whose key needs a
+    /// block. They belong behind all that are there. Returns how many.
+    pub fn append_records<'k>(
+        leaf: &LockedNode<'_, WORDS>,
+        records: impl Iterator<Item = (&'k [u8], u64)> + Clone,
+    ) -> usize {
+        debug_assert_eq!(leaf.height(), 0, "its payloads are links");
+        let prefix = leaf.fences().prefix;
+        let room = Self::AREA - leaf.heap_in_use();
+        let (mut bytes, mut entries) = (0, 0);
+        for (key, _) in records.clone() {
+            let rest = key.len() - prefix;
+            let more = bytes + Self::heap_for_record(rest);
+            if rest > Self::INLINE || slots(leaf.count() + entries + 1) + more > room {
+                break;
+            }
+            (entries, bytes) = (entries + 1, more);
+        }
+        if entries > 0 {
+            let mut rows = Rows::begin(leaf, entries, bytes);
+            for (key, value) in records.take(entries) {
+                rows.push_text(&key[prefix..], HEAD, print(key), value);
+            }
+            rows.end();
+        }
+        entries
     }
 
     /// Appends entries of a page with the same prefix.
@@ -157,11 +194,8 @@ impl<const WORDS: usize> Page<WORDS> {
             let len = from.tag(at).into();
             from.copy_rest(at, len, from.head(cap, index), &mut buffer[gained..]);
             let rest = &buffer[change.lost..][..change.len(len)];
-            rows.texts.push(rest.len() as u64, 8);
-            rows.texts.push_bytes(rest.get(in_head..).unwrap_or(&[]));
-            let (print, head) = (from.print(index), head(rest, 0));
-            let payload = from.payload_of(cap, index);
-            rows.push(self.heap_for(rest.len()), print, head, payload);
+            let (print, payload) = (from.print(index), from.payload_of(cap, index));
+            rows.push_text(rest, in_head, print, payload);
         }
         rows.end();
     }
@@ -210,7 +244,8 @@ impl<const WORDS: usize> Page<WORDS> {
 
 #[cfg(test)]
 mod tests {
-    use super::super::text::{common, print};
+    use super::super::Node;
+    use super::super::text::common;
     use super::*;
 
     type Usual = Page<124>;
@@ -280,6 +315,45 @@ mod tests {
                     let heap = bytes_of_heap(&to);
                     assert_eq!(to.shape().heap + heap, Usual::AREA);
                 }
+            }
+        }
+    }
+
+    /// As many as if they were inserted one by one, and the same, up to one that needs a block.
+    #[test]
+    fn records_are_appended_until_there_is_no_room() {
+        let key = |n: usize| {
+            [
+                &b"common/"[..],
+                &(n as u16).to_be_bytes(),
+                &vec![b'k'; n * 7 % 19],
+            ]
+            .concat()
+        };
+        for (there, gone) in [(0, 0), (1, 0), (20, 7), (60, 60), (200, 0)] {
+            for long in [3, 70, 200] {
+                let node = Node::new(page(b"common/", b"common0"));
+                let (leaf, one_by_one) = (node.lock().unwrap(), page(b"common/", b"common0"));
+                let insert = |page: &Usual, n: usize| {
+                    let key = key(n);
+                    let fits = page.has_room_for(&key);
+                    if fits {
+                        page.insert(page.count(), print(&key), Text::new(&key), n as u64);
+                    }
+                    fits
+                };
+                for page in [&*leaf, &one_by_one] {
+                    (0..there).take_while(|&n| insert(page, n)).count();
+                    (0..gone.min(page.count())).for_each(|_| page.remove(0));
+                }
+                let longest = [key(there + long), vec![b'l'; Usual::INLINE + 1]].concat();
+                let records: Vec<_> = (there..there + long).map(|n| (key(n), n as u64)).collect();
+                let all = records.iter().map(|(key, n)| (&key[..], *n));
+                let all = all.chain([(&longest[..], 0)]);
+                let appended = Page::append_records(&leaf, all);
+                let expected = (there..there + long).take_while(|&n| insert(&one_by_one, n));
+                assert_eq!(appended, expected.count());
+                assert_eq!(keys(&leaf), keys(&one_by_one));
             }
         }
     }

@@ -73,6 +73,7 @@ impl Cut {
         let last = last.transpose()?;
         let heap = |prefix| node.get(|page| page.heap_of(0..count, prefix));
         let rest = |len: &usize, prefix| Page::<WORDS>::heap_for_record(len.saturating_sub(prefix));
+        // Keys that the fence may lie between: it is made of the last of these.
         let (mut before, mut fence) = (last.as_deref(), None);
         let (mut prefix, mut used, mut lens) = (lower.len(), heap(lower.len())?, Vec::new());
         // A key that may be the first behind the fence.
@@ -85,19 +86,19 @@ impl Cut {
                 let ahead: usize = lens.iter().map(|len| rest(len, prefix)).sum();
                 used = heap(prefix)?.map(|heap| heap + ahead);
             }
-            // The fence is no longer than the key.
+            // It is no longer than the key.
             let around = slots(count + lens.len()) + fences::<WORDS>(&lower, Some(key));
             let Some(heap) = used.filter(|heap| heap + around <= Page::<WORDS>::AREA) else {
                 break;
             };
-            fence = before.map(|before| separator(before, key)).or(fence);
+            fence = before.map(|before| (before, key)).or(fence);
             used = Some(heap + rest(&key.len(), prefix));
             lens.push(key.len());
             before = Some(key);
         }
-        Ok(fence.map(|fence| Cut {
+        Ok(fence.map(|(before, key)| Cut {
             middle: count,
-            key: fence.to_vec(),
+            key: separator(before, key).to_vec(),
         }))
     }
 

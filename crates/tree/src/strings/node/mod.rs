@@ -358,20 +358,20 @@ impl<const WORDS: usize> Page<WORDS> {
     /// Bytes of the page that are in use: those of entries and fences.
     #[inline(always)]
     fn live(&self) -> usize {
-        let Shape {
-            count, heap, dead, ..
-        } = self.shape();
-        count * SLOT + Self::AREA.saturating_sub(heap).saturating_sub(dead)
+        self.count() * SLOT + self.heap_in_use()
+    }
+
+    /// Those of the heap.
+    #[inline(always)]
+    fn heap_in_use(&self) -> usize {
+        let Shape { heap, dead, .. } = self.shape();
+        Self::AREA.saturating_sub(heap).saturating_sub(dead)
     }
 
     /// Whether there is room for one more entry, whose key has so many bytes beyond the prefix.
     #[inline(always)]
     pub fn has_room(&self, rest: usize) -> bool {
-        let Shape {
-            count, heap, dead, ..
-        } = self.shape();
-        let used = Self::AREA.saturating_sub(heap).saturating_sub(dead);
-        slots(count + 1) + used + self.heap_for(rest) <= Self::AREA
+        slots(self.count() + 1) + self.heap_in_use() + self.heap_for(rest) <= Self::AREA
     }
 
     /// Whether there is room for this key.
