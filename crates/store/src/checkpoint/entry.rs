@@ -89,7 +89,9 @@ impl<'a> Entries<'a> {
         };
         let more = self.take(more as usize)?;
         let behind = self.key.get(shared as usize..)?;
-        if !std::mem::take(&mut self.is_first) && more <= behind {
+        // The first byte most often tells: what both keys begin with was left out.
+        let ascends = more.first() > behind.first() || more > behind;
+        if !std::mem::take(&mut self.is_first) && !ascends {
             return None;
         }
         self.key.truncate(shared as usize);

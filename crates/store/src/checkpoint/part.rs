@@ -5,8 +5,9 @@ use timberline_io::{BLOCK, Buffer, File};
 use super::page::PAGE;
 use super::read::Reason;
 
-/// Bytes that are read at once: those of a few pages, so that threads can share them.
-const BYTES: u64 = 8 * PAGE as u64;
+/// Bytes that are read at once: those of so many pages that threads can share them, and wait little
+/// for the one that has the last.
+const BYTES: u64 = 16 * PAGE as u64;
 
 /// Whole pages, and the beginning of one more.
 pub struct Part {

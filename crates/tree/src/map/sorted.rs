@@ -79,7 +79,7 @@ impl Batch {
             0 => self.before.as_deref(),
             more => Some(self.key(more - 1)),
         };
-        if last.is_some_and(|last| key <= last) {
+        if last.is_some_and(|last| !is_less(last, key)) {
             return Err(Error::Unsorted);
         }
         if key.len() > MAX_KEY {
@@ -88,6 +88,14 @@ impl Batch {
         self.keys.extend_from_slice(key);
         self.records.push((self.keys.len(), value));
         Ok(())
+    }
+}
+
+/// Whether a key is less than another, most often by their first bytes alone.
+fn is_less(one: &[u8], two: &[u8]) -> bool {
+    match (one.first_chunk::<8>(), two.first_chunk::<8>()) {
+        (Some(a), Some(b)) if a != b => u64::from_be_bytes(*a) < u64::from_be_bytes(*b),
+        _ => one < two,
     }
 }
 

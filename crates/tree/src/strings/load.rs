@@ -25,8 +25,9 @@ impl<M: Memory, const WORDS: usize, H: Represent> Tree<M, WORDS, H> {
                     self.store.count(count as i64);
                     return count;
                 }
-                Appended::ToDivide => {
-                    plans = false;
+                Appended::ToDivide(cause) => {
+                    // What a full leaf leaves is empty, and to be planned.
+                    plans = plans && cause == Cause::Full;
                     let (leaf, halves) = (batch.key(from), Halves::OfRun(batch, from));
                     let made = self.make_room(NodeName::leaf(leaf), halves, &guard);
                     if made.is_err() {
@@ -60,16 +61,16 @@ impl<M: Memory, const WORDS: usize, H: Represent> Tree<M, WORDS, H> {
             let is_run =
                 plans && few < batch.len() && batch.key(few) < &leaf.key(index, memory)?[..];
             return Ok(match is_run {
-                true => Appended::ToDivide,
+                true => Appended::ToDivide(Cause::Plan),
                 false => Appended::Records(0),
             });
         }
         if !leaf.get(|page| page.has_room_for(key))? {
-            return Ok(Appended::ToDivide);
+            return Ok(Appended::ToDivide(Cause::Full));
         }
         let end = batch.end_below(from, leaf.upper(memory)?.as_deref());
         if plans && count == 0 && end - from > Page::<WORDS>::MOST {
-            return Ok(Appended::ToDivide);
+            return Ok(Appended::ToDivide(Cause::Plan));
         }
         let leaf = leaf.upgrade()?;
         let records = (from..end).map(|at| (batch.key(at), batch.value(at)));
@@ -83,5 +84,12 @@ const FEW: usize = 16;
 enum Appended {
     Records(usize),
     /// The leaf is to be split first.
-    ToDivide,
+    ToDivide(Cause),
+}
+
+#[derive(PartialEq, Eq)]
+enum Cause {
+    Full,
+    /// So many records are to come that its fence is planned for them.
+    Plan,
 }
