@@ -192,11 +192,10 @@ index!(BTree);
 /// Which map the index is. Its records on the disk are the same.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub enum IndexMap {
-    /// A radix tree: lookups and changes take fewer instructions, and keys that are prepared
-    /// together are searched for once.
+    /// A radix tree: lookups and changes take less processor time.
     #[default]
     Art,
-    /// A B+tree: it takes less memory.
+    /// A B+tree: it takes 0.3 to 0.8 of the memory, by the keys, and a store opens faster.
     BTree,
 }
 

@@ -260,8 +260,8 @@ impl<'a, F: Fn(SegmentId) -> Option<&'a Arc<Segment>> + Sync> Loading<'a, F> {
                 }
             }
         }
-        let words = present.iter().map(|(key, it, _)| (key, it.to_word()));
-        let loaded = self.loaded.index.load(&mut { words });
+        let word = |(key, it, _): (_, Location, _)| (key, it.to_word());
+        let loaded = self.loaded.index.load(&mut present.iter().map(word));
         loaded.map_err(|_| Reason::OutOfMemory)?;
         let mut first_bytes = self.loaded.first_bytes.run();
         present.iter().for_each(|(key, ..)| first_bytes.add(key));

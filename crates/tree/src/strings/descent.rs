@@ -135,10 +135,11 @@ impl<M: Memory, const WORDS: usize, H: Represent> Tree<M, WORDS, H> {
 
     /// Tells the memory that a node is searched, and which entry it is.
     pub(super) fn charge(&self, node: &View<'_, WORDS>, index: usize) {
-        let read = node.get(|page| (page.count(), page.places(index)));
-        if let Ok((count, (heads, payloads, _))) = read {
+        let read = node.get(|page| (page.count(), page.places(index), page.skipped()));
+        if let Ok((count, (heads, payloads, _), (skipped, bytes))) = read {
             let (memory, node) = (self.memory(), node.address());
             memory.charge_access(node, HEADER);
+            memory.charge_lines(node + skipped, bytes);
             memory.charge_lines(node + heads, 4 * count);
             memory.charge_lines(node + payloads + 8 * index, 8);
         }

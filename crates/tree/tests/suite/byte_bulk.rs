@@ -10,7 +10,8 @@ use crate::suite::draw::{Draw, seed};
 use crate::suite::{effort, placing};
 
 /// Records of which each key is the beginning of the next; of a few long beginnings in common; of
-/// numbers as text, into nothing and between others.
+/// numbers as text, into nothing and between others; runs between others whose keys have a few
+/// bytes more than a page takes of one, and begin alike for most of them.
 pub fn a_bulk_load_is_a_run_of_inserts<T: ByteMap>() {
     let nested = (0..400).map(|len| vec![b'a'; len]).collect::<Vec<_>>();
     let mut draw = Draw::new(seed(), 7);
@@ -20,13 +21,27 @@ pub fn a_bulk_load_is_a_run_of_inserts<T: ByteMap>() {
             .step_by(step)
             .map(|it| format!("user:{it:012}").into_bytes())
     };
-    let orders: [[Vec<Vec<u8>>; 2]; 3] = [
+    let runs = |most: usize| {
+        let of_run = move |run: usize| {
+            let shared = format!("ab{run:04}{:x<1$}", "", most * 3 / 4 - 6);
+            (0..30).map(move |it| format!("{shared}{it:02}{:y<1$}", "", most / 4 - 1 + run % 5))
+        };
+        (0..300).flat_map(of_run).map(String::into_bytes).collect()
+    };
+    let ends = || {
+        (0..300)
+            .map(|run| format!("ab{run:04}").into_bytes())
+            .collect()
+    };
+    let orders: [[Vec<Vec<u8>>; 2]; 5] = [
         [
             nested.clone(),
             nested.iter().map(|it| [it, &b"b"[..]].concat()).collect(),
         ],
         [random, numbers(7).collect()],
         [numbers(4).collect(), numbers(1).collect()],
+        [ends(), runs(16)],
+        [ends(), runs(128)],
     ];
     for order in orders {
         let (map, placing) = make::<T>();

@@ -35,7 +35,7 @@ struct Rows<'p, const WORDS: usize> {
     prints: Pen<'p, WORDS>,
     offsets: Pen<'p, WORDS>,
     heads: Pen<'p, WORDS>,
-    /// The caller writes each entry's bytes here.
+    /// Each entry's bytes, which are written before the entry is pushed.
     texts: Pen<'p, WORDS>,
     /// Where the next of them lie.
     at: usize,
@@ -150,7 +150,8 @@ impl<const WORDS: usize> Page<WORDS> {
         entries
     }
 
-    /// Appends entries of a page with the same prefix.
+    /// Appends entries of a page with the same prefix. Heads stay as they are, so in an inner node
+    /// whose skip is another they are to be placed then ([`place_heads`](Self::place_heads)).
     pub(super) fn append_as_they_are(&self, from: &Self, entries: Range<usize>) {
         let cap = from.shape().cap;
         let bytes = |index| from.entry_bytes_at(from.offset(cap, index));

@@ -86,8 +86,9 @@ impl Cut {
                 let ahead: usize = lens.iter().map(|len| rest(len, prefix)).sum();
                 used = heap(prefix)?.map(|heap| heap + ahead);
             }
-            // It is no longer than the key.
-            let around = slots(count + lens.len()) + fences::<WORDS>(&lower, Some(key));
+            // The fence is no longer than the key.
+            let fence_bytes = Page::<WORDS>::most_for_fence(key.len());
+            let around = slots(count + lens.len()) + fences::<WORDS>(&lower, None) + fence_bytes;
             let Some(heap) = used.filter(|heap| heap + around <= Page::<WORDS>::AREA) else {
                 break;
             };

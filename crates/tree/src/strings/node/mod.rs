@@ -28,10 +28,10 @@
 //! A leaf's entries are records. An inner node's are its children, with their lower fences as keys;
 //! so the first one's is the node's own.
 //!
-//! In an inner node, *skip* is a number of bytes beyond the prefix that all keys but the first begin
-//! with, and a head is what follows them. The root and the nodes at the tree's ends have no prefix,
-//! as no fence bounds them, and keys such as `user:1234` would all have the same head there. Skip
-//! is 0 where one of those keys is in a block.
+//! In an inner node, *skip* is a number of bytes beyond the prefix that all keys but the first
+//! begin with, and a head is what follows them. The root and the nodes at the tree's ends have no
+//! prefix, as no fence bounds them, and keys such as `user:1234` would all have the same head
+//! there. Skip is 0 where one of those keys is in a block.
 //!
 //! Invariants, while unlocked: keys ascend strictly and lie within the fences, of which the upper
 //! one is exclusive (0: there is none); an inner node has at least one child, and its children's
@@ -355,6 +355,12 @@ impl<const WORDS: usize> Page<WORDS> {
         }
     }
 
+    /// The most bytes that one of up to so many bytes takes: a shorter one may take more than one
+    /// in a block.
+    fn most_for_fence(len: usize) -> usize {
+        1 + len.min(Self::INLINE)
+    }
+
     /// Bytes of the page that are in use: those of entries and fences.
     #[inline(always)]
     fn live(&self) -> usize {
@@ -366,6 +372,13 @@ impl<const WORDS: usize> Page<WORDS> {
     fn heap_in_use(&self) -> usize {
         let Shape { heap, dead, .. } = self.shape();
         Self::AREA.saturating_sub(heap).saturating_sub(dead)
+    }
+
+    /// The byte of an inner node at which those begin that a search compares before heads, and how
+    /// many they are.
+    pub fn skipped(&self) -> (usize, usize) {
+        let text = self.text_of(1).min(Self::AREA - 1);
+        (HEADER + text, self.fences().skip)
     }
 
     /// Whether there is room for one more entry, whose key has so many bytes beyond the prefix.

@@ -233,11 +233,9 @@ impl<const WORDS: usize> Page<WORDS> {
     ) -> Result<Result<usize, usize>, Restart> {
         let Fences { prefix, skip, .. } = self.fences();
         if skip > 0 {
-            let Shape { count, cap, .. } = self.shape();
             let skipped = key.get(..prefix + skip).unwrap_or(key);
-            let at = self.offset(cap, 1) + 1;
-            match self.compare_bytes(at, skip, skipped, prefix) {
-                Ordering::Less => return Ok(Err(count)),
+            match self.compare_bytes(self.text_of(1), skip, skipped, prefix) {
+                Ordering::Less => return Ok(Err(self.count())),
                 Ordering::Equal => {}
                 Ordering::Greater => return Ok(Err(1)),
             }

@@ -1,4 +1,7 @@
 //! Where the heads of an inner node begin in its keys: behind what all keys but the first share.
+//!
+//! The first entry's head means nothing, but for that of a key in a block: as for all of these, it
+//! is what follows the prefix.
 
 use super::text::word_at;
 use super::write::Pen;
@@ -54,7 +57,8 @@ impl<const WORDS: usize> Page<WORDS> {
     }
 
     /// Where the bytes of an entry's key begin in the heap.
-    fn text_of(&self, index: usize) -> usize {
+    #[inline(always)]
+    pub(super) fn text_of(&self, index: usize) -> usize {
         self.offset(self.shape().cap, index) + 1
     }
 

@@ -214,7 +214,9 @@ fn any_words_can_be_read() {
     let (mut text, mut any) = (Vec::new(), || {
         draw.below(1 << 31) << 33 | draw.below(1 << 31)
     });
-    for _ in 0..3_000 {
+    for round in 0..3_000 {
+        page.height
+            .store(round % 2, std::sync::atomic::Ordering::Relaxed);
         for index in 0..Small::LEN {
             page.set_word(index, any());
         }

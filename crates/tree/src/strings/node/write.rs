@@ -74,7 +74,7 @@ impl<const WORDS: usize> Page<WORDS> {
         });
     }
 
-    /// Writes an entry or a fence of so many bytes: those that are not its head.
+    /// Writes an entry or a fence of so many bytes: those that are not in its head alone.
     fn write_text(&self, at: usize, len: usize, bytes: &[u8]) {
         let mut pen = Pen::at(self, at);
         pen.push(len as u64, 8);
