@@ -195,7 +195,8 @@ pub enum IndexMap {
     /// A radix tree: lookups and changes take less processor time.
     #[default]
     Art,
-    /// A B+tree: it takes 0.3 to 0.8 of the memory, by the keys, and a store opens faster.
+    /// A B+tree: it takes 0.3 to 0.8 of the memory, by the keys, and a store opens faster after a
+    /// clean stop.
     BTree,
 }
 

@@ -130,12 +130,12 @@ impl<const WORDS: usize> Page<WORDS> {
     ) -> usize {
         debug_assert_eq!(leaf.height(), 0, "its payloads are links");
         let prefix = leaf.fences().prefix;
-        let room = Self::AREA - leaf.heap_in_use();
+        let (there, room) = (leaf.count(), Self::AREA - leaf.heap_in_use());
         let (mut bytes, mut entries) = (0, 0);
         for (key, _) in records.clone() {
             let rest = key.len() - prefix;
             let more = bytes + Self::heap_for_record(rest);
-            if rest > Self::INLINE || slots(leaf.count() + entries + 1) + more > room {
+            if rest > Self::INLINE || slots(there + entries + 1) + more > room {
                 break;
             }
             (entries, bytes) = (entries + 1, more);

@@ -41,8 +41,8 @@ struct Heads {
     prefix: usize,
     /// Bytes between these and the heads.
     skip: usize,
-    /// Bytes of a head that are not in the heap.
-    kept: usize,
+    /// Bytes of a head that are not in the heap ([`Page::in_head`]).
+    in_head: usize,
 }
 
 const EACH: u64 = 0x0101_0101_0101_0101;
@@ -112,14 +112,18 @@ impl<const WORDS: usize> Page<WORDS> {
         if tag == LONG {
             return Ok(open(self.long_word(at))?.cmp(key));
         }
-        let Heads { prefix, skip, kept } = heads;
+        let Heads {
+            prefix,
+            skip,
+            in_head,
+        } = heads;
         let (mine, theirs) = (usize::from(tag), key.len().saturating_sub(prefix));
         let alike = skip + HEAD;
         // With equal heads, one that ends in its head is the beginning of the other.
         if mine <= alike || theirs <= alike {
             return Ok(mine.cmp(&theirs));
         }
-        let behind = at + 1 + alike - kept;
+        let behind = at + 1 + alike - in_head;
         Ok(self.compare_bytes(behind, mine - alike, key, prefix + alike))
     }
 
@@ -129,7 +133,7 @@ impl<const WORDS: usize> Page<WORDS> {
         Heads {
             prefix: self.fences().prefix,
             skip: 0,
-            kept: HEAD,
+            in_head: HEAD,
         }
     }
 
@@ -240,8 +244,12 @@ impl<const WORDS: usize> Page<WORDS> {
                 Ordering::Greater => return Ok(Err(1)),
             }
         }
-        let kept = 0;
-        self.rank_from(1, key, Heads { prefix, skip, kept }, open)
+        let heads = Heads {
+            prefix,
+            skip,
+            in_head: 0,
+        };
+        self.rank_from(1, key, heads, open)
     }
 
     /// The same among the entries from one on.
@@ -329,9 +337,10 @@ impl<const WORDS: usize> Page<WORDS> {
         if tag == LONG {
             return self.long_word(at);
         }
-        let (len, in_head, end) = (tag.into(), self.in_head(), to.len() + usize::from(tag));
+        let (len, in_head) = (usize::from(tag), self.in_head());
+        let end = to.len() + len;
         to.extend_from_slice(&self.head(cap, index).to_be_bytes()[..in_head]);
-        match usize::checked_sub(len, in_head) {
+        match len.checked_sub(in_head) {
             Some(rest) => self.push_bytes(at + 1, rest, to),
             None => to.truncate(end),
         }
