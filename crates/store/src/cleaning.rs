@@ -5,12 +5,13 @@ use std::sync::Arc;
 
 use smallvec::SmallVec;
 
+use crate::index::Spot;
 use crate::join::Turn;
 use crate::location::{Location, SegmentId};
 use crate::log::{Appended, NewRecord, RESERVE};
 use crate::pieces::{Value, piece_of};
-use crate::record::{Kind, Record};
-use crate::records::{CHUNK, Records};
+use crate::record::{Kind, Moved, Record};
+use crate::records::{CHUNK, GROUP, Records};
 use crate::segment::{START, Segment};
 use crate::store::Inner;
 use crate::{Error, join};
@@ -207,17 +208,15 @@ impl Inner {
                 if turn.after(RECORDS).await {
                     records.read_by(self.reads.at_once(CHUNK));
                 }
-                let (record, is_known) =
-                    (records.record(), coming.is_known(self, &records, location));
+                if coming.is_behind(location) {
+                    records.check_ahead();
+                    coming = self.look_ahead(victim, &records, purpose)?;
+                }
                 // A location that the index has left does not come back.
-                if record.kind == Kind::Put && !record.hides() && !is_known {
+                if coming.is_over(location) {
                     continue;
                 }
-                // A record that is moved is alone, whatever its batch was.
-                let record = Record {
-                    goes_on: false,
-                    ..record
-                };
+                let record = records.moved();
                 if let Some(piece) = piece_of(&record) {
                     match self.large.get(piece.0) {
                         // A value goes as a whole, unless it is being written.
@@ -291,7 +290,7 @@ impl Inner {
         &self,
         victim: &Segment,
         location: Location,
-        record: Record<'_>,
+        record: Moved<'_>,
         (value, number): (&Value, u32),
     ) -> Result<(), Error> {
         while value.has(number, location) {
@@ -311,12 +310,63 @@ impl Inner {
         Ok(())
     }
 
+    /// Looks for the next records in the index, for all at the same time, and moves those at once
+    /// that only have to be copied.
+    fn look_ahead(
+        &self,
+        victim: &Segment,
+        records: &Records,
+        purpose: Purpose,
+    ) -> Result<Coming, Error> {
+        let coming: SmallVec<[_; GROUP]> = records.coming().collect();
+        let keys: SmallVec<[&[u8]; GROUP]> = coming.iter().map(|it| it.1.key).collect();
+        let held = self.index.hold();
+        let found = self.find_many(&held, &keys);
+        let mut is_at_once = purpose == Purpose::Clean;
+        let mut over = SmallVec::new();
+        for (&(location, record), found) in coming.iter().zip(found) {
+            let spot = found.filter(|it| it.0 == location.to_word()).map(|it| it.1);
+            let is_over = match spot.filter(|_| record.kind == Kind::Put) {
+                Some(Some(spot)) if is_at_once => {
+                    let moved = self.relocate_at(spot, victim, location, record)?;
+                    // Nor is there space for the others, then.
+                    is_at_once = !matches!(moved, Appended::NotNow(_));
+                    matches!(moved, Appended::At(()))
+                }
+                Some(_) => false,
+                // What hides others may have to be kept.
+                None => record.kind == Kind::Put && !record.hides(),
+            };
+            over.push((location, is_over));
+        }
+        Ok(Coming(over))
+    }
+
+    /// Moves a record that was found in the index at a spot, unless it is not there any more.
+    fn relocate_at(
+        &self,
+        spot: Spot<'_>,
+        victim: &Segment,
+        location: Location,
+        record: Moved<'_>,
+    ) -> Result<Appended<()>, Error> {
+        let _stripe = self.stripe(record.key);
+        if self.index.get_at(spot, record.key) != Some(location.to_word()) {
+            return Ok(Appended::Refused);
+        }
+        let place = |word| match self.index.update_at(spot, record.key, word) {
+            None => self.index.update(record.key, word),
+            old => old,
+        };
+        self.move_record(victim, location, &record, place)
+    }
+
     /// Moves a record if it counts, or a delete in its place if it has to hide others.
     async fn relocate(
         &self,
         victim: &Segment,
         location: Location,
-        record: Record<'_>,
+        record: Moved<'_>,
         oldest: u64,
     ) -> Result<(), Error> {
         self.approach(record.key).await;
@@ -327,36 +377,49 @@ impl Inner {
                 let record = if record.kind == Kind::Put && known == Some(location) {
                     record
                 } else if self.is_to_hide(&record, known) && oldest < record.sequence {
-                    Record::new(Kind::Delete, record.sequence, record.key, &[])
+                    let (sequence, key) = (record.sequence, record.key);
+                    Moved::instead(Record::new(Kind::Delete, sequence, key, &[]))
                 } else {
                     return Ok(());
                 };
-                let mut place = None;
-                let placed = |moved: Location| {
-                    if record.kind == Kind::Put {
-                        self.index
-                            .insert(record.key, moved.to_word())
-                            .expect("a word is changed in place");
-                        self.log.count(None, Some(moved));
-                        victim.kill(location);
-                        place = Some(moved);
-                    }
-                };
-                let appended = self.log.append_moved(victim.id(), &record, placed)?;
-                // Others need not wait for this with the log's lock.
-                if let Some(moved) = place {
-                    let was_near = self.window.read(location, |_, _| ()).is_some();
-                    if !self.cache.relocate(location, moved) && was_near {
-                        self.cache.insert(moved, record.expires, record.value);
-                    }
-                }
-                match appended {
+                let place = |word| self.index.update(record.key, word);
+                match self.move_record(victim, location, &record, place)? {
                     Appended::NotNow(changes) => changes,
                     Appended::At(()) | Appended::Refused => return Ok(()),
                 }
             };
             self.log.wait_for_change(changes).await;
         }
+    }
+
+    /// Appends a record to where cleaning moves them, or a delete in its stead, if that is possible
+    /// at once; `place` has the index know where a record is now. The caller holds the lock of its
+    /// key, and has found out that it counts.
+    fn move_record(
+        &self,
+        victim: &Segment,
+        location: Location,
+        record: &Moved<'_>,
+        place: impl FnOnce(u64) -> Option<u64>,
+    ) -> Result<Appended<()>, Error> {
+        let mut now = None;
+        let placed = |moved: Location| {
+            if record.kind == Kind::Put {
+                place(moved.to_word()).expect("its key is locked, and was there");
+                self.log.count(None, Some(moved));
+                victim.kill(location);
+                now = Some(moved);
+            }
+        };
+        let appended = self.log.append_moved(victim.id(), record, placed)?;
+        // Others need not wait for this with the log's lock.
+        if let Some(moved) = now {
+            let was_near = self.window.read(location, |_, _| ()).is_some();
+            if !self.cache.relocate(location, moved) && was_near {
+                self.cache.insert(moved, record.expires, record.value);
+            }
+        }
+        Ok(appended)
     }
 
     /// Whether a record that is not the one of its key, which is at `known`, hides others that may
@@ -368,31 +431,21 @@ impl Inner {
     }
 }
 
-/// What the index had for some records, whose paths through it were read at the same time.
+/// What became of the next records, in their order, when they were looked for in the index
+/// together: where each is, and whether there is nothing more to do for it.
 #[derive(Default)]
-struct Coming {
-    offsets: SmallVec<[u64; 16]>,
-    words: SmallVec<[Option<u64>; 16]>,
-    passed: usize,
-}
+struct Coming(SmallVec<[(Location, bool); GROUP]>);
 
 impl Coming {
-    /// Whether the index knew the record that `records` is at, at some time since it was read.
-    /// Another answer than "no" has to be asked for again, under the record's lock.
-    fn is_known(&mut self, inner: &Inner, records: &Records, location: Location) -> bool {
-        if self.passed == self.offsets.len() {
-            let (offsets, keys): (_, SmallVec<[&[u8]; 16]>) = records.coming().unzip();
-            (self.offsets, self.words, self.passed) = (offsets, inner.words(&keys), 0);
-        }
-        // Records that turn out to be damaged are passed over.
-        let rest = &self.offsets[self.passed..];
-        let place = rest.iter().position(|&it| it == location.offset());
-        let Some(place) = place.map(|it| self.passed + it) else {
-            self.passed = self.offsets.len();
-            return true;
-        };
-        self.passed = place + 1;
-        self.words[place] == Some(location.to_word())
+    /// Whether all of them are in front of a record.
+    fn is_behind(&self, location: Location) -> bool {
+        let last = self.0.last();
+        last.is_none_or(|last| last.0.offset() < location.offset())
+    }
+
+    /// Whether this one was moved, or is not the one of its key.
+    fn is_over(&self, location: Location) -> bool {
+        self.0.contains(&(location, true))
     }
 }
 

@@ -9,7 +9,7 @@ use std::sync::Arc;
 use timberline_io::{BLOCK, Buffer};
 
 use crate::location::Location;
-use crate::record::{Kind, Record, bytes_of};
+use crate::record::{Kind, Moved, Record, bytes_of};
 use crate::segment::{START, Segment};
 use crate::{Error, Options};
 
@@ -120,6 +120,18 @@ impl Head {
     pub fn append_at(&mut self, location: Location, record: &Record) {
         debug_assert_eq!(location, self.place_of(record));
         record.append_to(&mut self.tail);
+        self.appended(location, record);
+    }
+
+    /// The same of one that is moved.
+    pub fn append_moved(&mut self, moved: &Moved) -> Location {
+        let location = self.place_of(moved);
+        moved.append_to(&mut self.tail);
+        self.appended(location, moved);
+        location
+    }
+
+    fn appended(&mut self, location: Location, record: &Record) {
         self.sequence = self.sequence.max(record.sequence);
         if record.kind != Kind::Seal {
             self.segment

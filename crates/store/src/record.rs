@@ -16,6 +16,8 @@
 //! which operations took effect, from 1; a record that cleaning moves keeps its own. Of several
 //! records with one key the one with the greatest number counts.
 
+use std::ops::Deref;
+
 use crate::location::GRAIN;
 
 /// The longest key in bytes.
@@ -203,6 +205,46 @@ impl<'a> Record<'a> {
     }
 }
 
+/// A record as cleaning moves it.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Moved<'a> {
+    record: Record<'a>,
+    /// What it was read from, if that can be written as it is: its checksum is known then.
+    bytes: Option<&'a [u8]>,
+}
+
+impl<'a> Moved<'a> {
+    /// One that was read from these bytes, to lie alone, whatever its batch was.
+    pub fn read(record: Record<'a>, bytes: &'a [u8]) -> Moved<'a> {
+        let bytes = (!record.goes_on).then_some(&bytes[..record.bytes()]);
+        let goes_on = false;
+        let record = Record { goes_on, ..record };
+        Moved { record, bytes }
+    }
+
+    /// One that is written in another's stead.
+    pub fn instead(record: Record<'a>) -> Moved<'a> {
+        let bytes = None;
+        Moved { record, bytes }
+    }
+
+    /// The same as [`Record::append_to`].
+    pub fn append_to(&self, to: &mut Vec<u8>) {
+        match self.bytes {
+            Some(bytes) => to.extend_from_slice(bytes),
+            None => self.record.append_to(to),
+        }
+    }
+}
+
+impl<'a> Deref for Moved<'a> {
+    type Target = Record<'a>;
+
+    fn deref(&self) -> &Record<'a> {
+        &self.record
+    }
+}
+
 fn u32_at(bytes: &[u8], at: usize) -> u32 {
     u32::from_le_bytes([bytes[at], bytes[at + 1], bytes[at + 2], bytes[at + 3]])
 }
@@ -261,6 +303,22 @@ mod tests {
                     assert_eq!(Record::decode(&bytes[..bytes.len() - 8]), None);
                 }
             }
+        }
+    }
+
+    #[test]
+    fn a_moved_record_is_alone() {
+        for goes_on in [false, true] {
+            let record = Record {
+                goes_on,
+                ..Record::new(Kind::Put, 12, b"key", b"a value")
+            };
+            let mut read = encoded(&record);
+            read.extend_from_slice(b"the next one");
+            let mut moved = Vec::new();
+            Moved::read(record, &read).append_to(&mut moved);
+            let goes_on = false;
+            assert_eq!(Record::decode(&moved), Some(Record { goes_on, ..record }));
         }
     }
 

@@ -9,11 +9,14 @@ use crate::Error;
 use crate::join::take_turns;
 use crate::location::{GRAIN, Location};
 use crate::read::{read, read_into};
-use crate::record::{HEADER, Record};
+use crate::record::{HEADER, Moved, Record};
 use crate::segment::Segment;
 
 /// Bytes that are read at once, unless [otherwise said](Records::read_by).
 pub(crate) const CHUNK: u64 = 256 << 10;
+
+/// The most records that are looked for in the index together.
+pub(crate) const GROUP: usize = 16;
 
 /// Reads a segment's records in order. Damaged ones are passed over. While those of one chunk are
 /// looked at, the next chunk is read.
@@ -24,6 +27,8 @@ pub(crate) struct Records<'a> {
     /// The record, and where the next one is looked for.
     offset: u64,
     next: u64,
+    /// Records that begin before are as they were written.
+    checked: u64,
     /// The segment's bytes from `start` on.
     bytes: Vec<u8>,
     start: u64,
@@ -52,6 +57,7 @@ impl<'a> Records<'a> {
             chunk: CHUNK,
             offset: from,
             next: from,
+            checked: from,
             bytes: Vec::new(),
             start: from / SECTOR as u64 * SECTOR as u64,
             ahead: None,
@@ -97,7 +103,11 @@ impl<'a> Records<'a> {
                 && self.offset + len as u64 <= end
             {
                 self.fill(len, end).await?;
-                if let Some(record) = Record::decode(self.rest()) {
+                let record = match self.offset < self.checked {
+                    true => Record::decode_checked(self.rest()),
+                    false => Record::decode(self.rest()),
+                };
+                if let Some(record) = record {
                     let location = Location::of(self.segment.id(), self.offset, &record);
                     self.next = self.offset + len as u64;
                     self.in_damage = false;
@@ -120,17 +130,39 @@ impl<'a> Records<'a> {
         Record::decode_checked(self.rest()).expect("`next` found a record here")
     }
 
-    /// The next records that are in memory, this one too: where some of them begin, and their keys.
-    /// They may be damaged.
-    pub fn coming(&self) -> impl Iterator<Item = (u64, &[u8])> {
+    /// The same, to be moved.
+    pub fn moved(&self) -> Moved<'_> {
+        Moved::read(self.record(), self.rest())
+    }
+
+    /// Checks the next records, as far as they are in memory: [`coming`](Self::coming) are those
+    /// that are as they were written.
+    pub fn check_ahead(&mut self) {
+        self.checked = self.checked.max(self.next);
+        for _ in 1..GROUP {
+            let rest = &self.bytes[(self.checked - self.start) as usize..];
+            match Record::decode(rest) {
+                Some(record) => self.checked += record.bytes() as u64,
+                None => return,
+            }
+        }
+    }
+
+    /// The record that [`next`](Self::next) went to and those behind it that were checked, and
+    /// where they are.
+    pub fn coming(&self) -> impl Iterator<Item = (Location, Moved<'_>)> {
         let (mut rest, mut offset) = (self.rest(), self.offset);
-        let records = std::iter::from_fn(move || {
-            let (record, behind) = rest.split_at_checked(Record::len_at(rest)?)?;
-            let coming = (offset, Record::decode_checked(record)?.key);
-            (rest, offset) = (behind, offset + record.len() as u64);
-            Some(coming)
-        });
-        records.take(16)
+        std::iter::from_fn(move || {
+            if offset >= self.checked {
+                return None;
+            }
+            let record = Record::decode_checked(rest)?;
+            let location = Location::of(self.segment.id(), offset, &record);
+            let moved = Moved::read(record, rest);
+            rest = &rest[record.bytes()..];
+            offset += record.bytes() as u64;
+            Some((location, moved))
+        })
     }
 
     /// Bytes from the offset on in which no record can begin, as far as they are in memory: what

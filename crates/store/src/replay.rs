@@ -21,15 +21,13 @@ use crate::index::Spot;
 use crate::location::{Location, SegmentId};
 use crate::pieces::{self, Descriptor, Value, piece_of};
 use crate::record::{Kind, NEVER};
-use crate::records::Records;
+use crate::records::{GROUP, Records};
 use crate::recovery::Table;
 use crate::segment::{START, Segment};
 use crate::sequences::Sequences;
 use crate::store::PENDING;
 use crate::{Error, Report};
 
-/// Records whose paths through the index are read at the same time.
-const GROUP: usize = 16;
 /// Records for which another thread is worth it.
 const MANY: usize = 1024;
 

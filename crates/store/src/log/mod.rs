@@ -12,7 +12,7 @@ use std::task::{Context, Poll};
 
 use crate::head::{Head, Heat};
 use crate::location::{Location, SegmentId};
-use crate::record::{Kind, Record};
+use crate::record::{Kind, Moved, Record};
 use crate::segment::Segment;
 use crate::{Error, Options};
 
@@ -186,7 +186,7 @@ impl Log {
     pub fn append_moved(
         &self,
         victim: SegmentId,
-        record: &Record,
+        record: &Moved,
         placed: impl FnOnce(Location),
     ) -> Result<Appended<()>, Error> {
         let mut state = self.lock();
@@ -198,7 +198,7 @@ impl Log {
             return Ok(Appended::NotNow(state.changes));
         }
         let was_due = state.cold.is_due();
-        placed(state.cold.append(record));
+        placed(state.cold.append_moved(record));
         state.moved += 1;
         state.became_due(Heat::Cold, was_due);
         Ok(Appended::At(()))
@@ -364,7 +364,7 @@ mod tests {
 
     /// Whether a record can be moved out of this segment at once.
     fn moves(log: &Log, victim: SegmentId) -> bool {
-        let moved = log.append_moved(victim, &record(), |_| {});
+        let moved = log.append_moved(victim, &Moved::instead(record()), |_| {});
         matches!(moved.expect("it is no failure"), Appended::At(()))
     }
 
