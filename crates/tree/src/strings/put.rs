@@ -88,16 +88,15 @@ impl<M: Memory, const WORDS: usize, H: Represent> Tree<M, WORDS, H> {
         guard: &Guard,
     ) -> Result<Put<R>, Abort> {
         let (leaf, memory) = (self.leaf(key.bytes, guard), self.memory());
-        if INSERTS {
-            hint::prefetch_lines(leaf.address(), Self::BYTES / hint::LINE);
-        }
         self.charge_leaf(&leaf);
-        let found = match INSERTS {
-            true => leaf.seek(key, memory)?,
-            false => match leaf.find(key, memory)? {
-                Some(index) => Ok(index),
-                None => return Ok(Put::Done(None)),
-            },
+        let found = match leaf.find(key, memory)? {
+            Some(index) => Ok(index),
+            None if !INSERTS => return Ok(Put::Done(None)),
+            None => {
+                // What follows moves most of the leaf.
+                hint::prefetch_lines(leaf.address(), Self::BYTES / hint::LINE);
+                Err(leaf.rank(key, memory)?)
+            }
         };
         let tier = self.tier_at(leaf.address());
         if found.is_err() {

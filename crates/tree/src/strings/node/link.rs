@@ -202,6 +202,13 @@ impl<const WORDS: usize> LeafView<'_, WORDS> {
         self.get(|page| page.find(key, Long(memory).in_view(self)))?
     }
 
+    /// The index at which a record would be inserted that is not there.
+    #[inline(always)]
+    pub fn rank(&self, key: Sought<'_>, memory: &impl Memory) -> Result<usize, Restart> {
+        let rank = self.get(|page| page.rank(key.bytes, Long(memory).in_view(self)))??;
+        rank.err().ok_or(Restart)
+    }
+
     /// The index of a record, or the one at which it would be inserted. A present one is found as
     /// by [`lend`](Self::lend).
     #[inline(always)]
