@@ -45,6 +45,13 @@ pub fn four_halves(words: &[AtomicU32; 4]) -> __m128i {
     unsafe { _mm_loadu_si128(words.as_ptr().cast()) }
 }
 
+/// Two words of 64 bits.
+#[inline(always)]
+pub fn two_words(words: &[AtomicU64; 2]) -> __m128i {
+    // SAFETY: as for `bytes`.
+    unsafe { _mm_loadu_si128(words.as_ptr().cast()) }
+}
+
 /// Four words of 64 bits.
 #[target_feature(enable = "avx2")]
 #[inline]

@@ -31,6 +31,10 @@ pub(super) struct Descent<'t, 'k, M: Memory, const WORDS: usize, H: Represent, c
 impl<'t, 'k, M: Memory, const WORDS: usize, H: Represent, const LATER: bool>
     Descent<'t, 'k, M, WORDS, H, LATER>
 {
+    /// Nodes up to this height are prefetched. Those above are in the caches: there are few, and
+    /// each lookup reads some. Emulated memory models the caches itself.
+    const FAR: u8 = if M::CHARGES { u8::MAX } else { 1 };
+
     #[inline(always)]
     pub fn new(tree: &'t Tree<M, WORDS, H>, aim: Aim<'k>, pinned: impl Into<Pinned<'t>>) -> Self {
         Descent {
@@ -65,29 +69,34 @@ impl<'t, 'k, M: Memory, const WORDS: usize, H: Represent, const LATER: bool>
         }
     }
 
-    /// Reads the node that was prefetched. Returns it if it is a leaf.
+    /// Reads the node that was prefetched, and those below it that are near anyway. Returns the last
+    /// one if it is a leaf.
     #[inline(always)]
     pub fn advance(&mut self) -> Result<Option<LeafView<'t, WORDS>>, Restart> {
-        let node = match self.below {
-            None => {
-                let root = self.tree.root.read()?;
-                let node = Root::link(&root, self.pinned)?.read()?;
-                root.validate()?;
-                node
+        loop {
+            let node = match self.below {
+                None => {
+                    let root = self.tree.root.read()?;
+                    let node = Root::link(&root, self.pinned)?.read()?;
+                    root.validate()?;
+                    node
+                }
+                Some((parent, link, _)) => {
+                    let node = link.read()?;
+                    parent.validate()?;
+                    node
+                }
+            };
+            if let Some(leaf) = node.leaf() {
+                return Ok(Some(leaf));
             }
-            Some((parent, link, _)) => {
-                let node = link.read()?;
-                parent.validate()?;
-                node
+            let (link, index) = self.tree.find_child(&node, self.aim)?;
+            self.below = Some((node, link, index));
+            if link.height() <= Self::FAR {
+                self.prefetch(link);
+                return Ok(None);
             }
-        };
-        if let Some(leaf) = node.leaf() {
-            return Ok(Some(leaf));
         }
-        let (link, index) = self.tree.find_child(&node, self.aim)?;
-        self.prefetch(link);
-        self.below = Some((node, link, index));
-        Ok(None)
     }
 }
 

@@ -51,6 +51,7 @@ pub(super) struct Search<'t, 'k, M: Memory, const WORDS: usize, H: Represent, C>
 impl<'t, 'k, M: Memory, const WORDS: usize, H: Represent, C: Caller>
     Search<'t, 'k, M, WORDS, H, C>
 {
+    #[inline(always)]
     pub(super) fn new(
         tree: &'t Tree<M, WORDS, H>,
         key: &'k [u8],

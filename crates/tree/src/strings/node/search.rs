@@ -2,12 +2,17 @@
 //!
 //! A key may be in a block, which `open` leads to: without a lock, it validates the page first.
 
+#[cfg(all(target_arch = "x86_64", not(miri)))]
+use core::arch::x86_64::{_mm_cmpeq_epi8, _mm_movemask_epi8, _mm_set1_epi8};
 use std::cmp::Ordering;
+use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 
 use timberline_sync::Restart;
 
 use super::text::{head, print, word_at};
 use super::{Fences, HEAD, LONG, Page, Shape};
+#[cfg(all(target_arch = "x86_64", not(miri)))]
+use crate::node::racing;
 
 /// A key that is searched for.
 #[derive(Clone, Copy, Debug)]
@@ -45,12 +50,40 @@ struct Heads {
     in_head: usize,
 }
 
-const EACH: u64 = 0x0101_0101_0101_0101;
+/// Prints that are compared at once.
+const PRINTS: usize = 64;
 
-/// A bit in the highest place of each byte of `word` that is zero, and maybe of some above one.
+/// Which bytes of eight words equal one; where there are no vectors, maybe some more.
 #[inline(always)]
-fn zeros(word: u64) -> u64 {
-    word.wrapping_sub(EACH) & !word & (EACH << 7)
+fn bytes_like(words: &[AtomicU64; PRINTS / 8], byte: u8) -> u64 {
+    #[cfg(all(target_arch = "x86_64", not(miri)))]
+    {
+        let (pairs, _) = words.as_chunks::<2>();
+        let like = |at: usize| {
+            let pair = racing::two_words(&pairs[at]);
+            // SAFETY: SSE2 is part of the architecture.
+            unsafe { _mm_movemask_epi8(_mm_cmpeq_epi8(pair, _mm_set1_epi8(byte as i8))) as u64 }
+        };
+        like(0) | like(1) << 16 | like(2) << 32 | like(3) << 48
+    }
+    #[cfg(not(all(target_arch = "x86_64", not(miri))))]
+    bytes_like_naively(words, byte)
+}
+
+/// The same for other CPUs; tests compare with it.
+#[inline(always)]
+#[cfg_attr(all(target_arch = "x86_64", not(miri), not(test)), allow(dead_code))]
+fn bytes_like_naively(words: &[AtomicU64; PRINTS / 8], byte: u8) -> u64 {
+    const EACH: u64 = 0x0101_0101_0101_0101;
+    let like = |word: &AtomicU64| {
+        let other = word.load(Relaxed) ^ u64::from(byte) * EACH;
+        // The highest bit of each byte that is zero, and maybe of some above one.
+        let zeros = other.wrapping_sub(EACH) & !other & (EACH << 7);
+        // Gathers them.
+        (zeros >> 7).wrapping_mul(0x0102_0408_1020_4080) >> 56
+    };
+    let words = words.iter().enumerate();
+    words.fold(0, |bits, (at, word)| bits | like(word) << (8 * at))
 }
 
 impl<const WORDS: usize> Page<WORDS> {
@@ -137,6 +170,14 @@ impl<const WORDS: usize> Page<WORDS> {
         }
     }
 
+    /// The records from one on whose prints equal this one, the first being bit 0.
+    #[inline(always)]
+    fn prints_like(&self, first: usize, count: usize, print: u8) -> u64 {
+        let words = self.words().get(first / 8..).and_then(<[_]>::first_chunk);
+        let equal = words.map_or(0, |words| bytes_like(words, print));
+        equal & (!0 >> (PRINTS - (count - first).min(PRINTS)))
+    }
+
     /// The index of a record's key.
     #[inline(always)]
     pub(super) fn find<'g>(
@@ -145,12 +186,11 @@ impl<const WORDS: usize> Page<WORDS> {
         open: impl Fn(u64) -> Result<&'g [u8], Restart>,
     ) -> Result<Option<usize>, Restart> {
         let (shape, heads) = (self.shape(), self.heads_of_records());
-        let wanted = u64::from(key.print) * EACH;
         let head = head(key.bytes, heads.prefix);
-        for group in 0..shape.count.div_ceil(8) {
-            let mut equal = zeros(self.word(group) ^ wanted);
+        for first in (0..shape.count).step_by(PRINTS) {
+            let mut equal = self.prints_like(first, shape.count, key.print);
             while equal != 0 {
-                let index = 8 * group + equal.trailing_zeros() as usize / 8;
+                let index = first + equal.trailing_zeros() as usize;
                 equal &= equal - 1;
                 if self.has(shape, index, head, key.bytes, heads, &open)? {
                     return Ok(Some(index));
@@ -193,12 +233,10 @@ impl<const WORDS: usize> Page<WORDS> {
     #[inline(always)]
     pub fn seems_at(&self, key: Sought<'_>) -> Option<usize> {
         let count = self.shape().count;
-        let wanted = u64::from(key.print) * EACH;
-        let first = (0..count.div_ceil(8)).find_map(|group| {
-            let equal = zeros(self.word(group) ^ wanted);
-            (equal != 0).then(|| 8 * group + equal.trailing_zeros() as usize / 8)
-        });
-        first.filter(|&index| index < count)
+        (0..count).step_by(PRINTS).find_map(|first| {
+            let equal = self.prints_like(first, count, key.print);
+            (equal != 0).then(|| first + equal.trailing_zeros() as usize)
+        })
     }
 
     /// The index of the first head, from one on, that is not below this one.
