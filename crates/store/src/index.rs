@@ -30,7 +30,7 @@ pub enum Spot<'h> {
     BTree(btree::Spot<'h, NODE_1K>),
 }
 
-/// A key's word, and where in the index it is, unless memory is slow; or that there is none.
+/// A key's word, and where in the index it is, unless memory is emulated; or that there is none.
 pub(crate) type Found<'h> = Option<(u64, Option<Spot<'h>>)>;
 
 /// The index's map, in whatever memory it is.

@@ -214,12 +214,14 @@ pub(crate) struct Moved<'a> {
 }
 
 impl<'a> Moved<'a> {
-    /// One that was read from these bytes, to lie alone, whatever its batch was.
-    pub fn read(record: Record<'a>, bytes: &'a [u8]) -> Moved<'a> {
-        let bytes = (!record.goes_on).then_some(&bytes[..record.bytes()]);
+    /// The one that these are all bytes of, and whose checksum was found to be right, to lie alone,
+    /// whatever its batch was.
+    pub fn read(bytes: &'a [u8]) -> Option<Moved<'a>> {
+        let record = Record::decode_checked(bytes)?;
+        let bytes = (!record.goes_on).then_some(bytes);
         let goes_on = false;
         let record = Record { goes_on, ..record };
-        Moved { record, bytes }
+        Some(Moved { record, bytes })
     }
 
     /// One that is written in another's stead.
@@ -313,10 +315,9 @@ mod tests {
                 goes_on,
                 ..Record::new(Kind::Put, 12, b"key", b"a value")
             };
-            let mut read = encoded(&record);
-            read.extend_from_slice(b"the next one");
-            let mut moved = Vec::new();
-            Moved::read(record, &read).append_to(&mut moved);
+            let (read, mut moved) = (encoded(&record), Vec::new());
+            let read = Moved::read(&read).expect("it is one");
+            read.append_to(&mut moved);
             let goes_on = false;
             assert_eq!(Record::decode(&moved), Some(Record { goes_on, ..record }));
         }

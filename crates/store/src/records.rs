@@ -132,7 +132,10 @@ impl<'a> Records<'a> {
 
     /// The same, to be moved.
     pub fn moved(&self) -> Moved<'_> {
-        Moved::read(self.record(), self.rest())
+        let bytes = self.seeming_at(self.offset);
+        bytes
+            .and_then(Moved::read)
+            .expect("`next` found a record here")
     }
 
     /// Checks the next records, as far as they are in memory: [`coming`](Self::coming) are those
@@ -140,10 +143,11 @@ impl<'a> Records<'a> {
     pub fn check_ahead(&mut self) {
         self.checked = self.checked.max(self.next);
         for _ in 1..GROUP {
-            let rest = &self.bytes[(self.checked - self.start) as usize..];
-            match Record::decode(rest) {
-                Some(record) => self.checked += record.bytes() as u64,
-                None => return,
+            match self.seeming_at(self.checked) {
+                Some(bytes) if Record::decode(bytes).is_some() => {
+                    self.checked += bytes.len() as u64
+                }
+                _ => return,
             }
         }
     }
@@ -151,18 +155,20 @@ impl<'a> Records<'a> {
     /// The record that [`next`](Self::next) went to and those behind it that were checked, and
     /// where they are.
     pub fn coming(&self) -> impl Iterator<Item = (Location, Moved<'_>)> {
-        let (mut rest, mut offset) = (self.rest(), self.offset);
+        let mut next = self.offset;
         std::iter::from_fn(move || {
-            if offset >= self.checked {
-                return None;
-            }
-            let record = Record::decode_checked(rest)?;
-            let location = Location::of(self.segment.id(), offset, &record);
-            let moved = Moved::read(record, rest);
-            rest = &rest[record.bytes()..];
-            offset += record.bytes() as u64;
-            Some((location, moved))
+            let offset = (next < self.checked).then_some(next)?;
+            let bytes = self.seeming_at(offset)?;
+            let record = Moved::read(bytes)?;
+            next += bytes.len() as u64;
+            Some((Location::of(self.segment.id(), offset, &record), record))
         })
+    }
+
+    /// The bytes of what seems to be a record, if they are in memory.
+    fn seeming_at(&self, offset: u64) -> Option<&[u8]> {
+        let rest = self.bytes.get((offset - self.start) as usize..)?;
+        rest.get(..Record::len_at(rest)?)
     }
 
     /// Bytes from the offset on in which no record can begin, as far as they are in memory: what

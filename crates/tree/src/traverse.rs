@@ -34,7 +34,7 @@ pub trait Traversal {
     /// Its result.
     type Output;
 
-    /// Processes the next node.
+    /// Goes on up to the next node that may have to be waited for.
     ///
     /// `Pending`: there is a next node, and its lines that the next step reads have been
     /// prefetched; the later that step, the less it waits. If a writer interfered, the walk

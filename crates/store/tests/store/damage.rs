@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::path::Path;
 
 use timberline_io::Faults;
-use timberline_store::{Error, Options, Store, join};
+use timberline_store::{Durability, Error, Options, Store, join};
 
 use crate::{options, simulated, with_store};
 
@@ -126,6 +126,63 @@ fn a_check_finds_each_damaged_record_and_its_key() {
                 with_store(&disk, options(), damage).await;
             }
         });
+    }
+}
+
+/// Cleaning checks records ahead, in groups of 16.
+#[test]
+fn cleaning_moves_all_but_a_damaged_record() {
+    const KEYS: u32 = 6 * 84;
+    let value = |key: u32, round: u32| vec![(key + round) as u8; 700];
+    for damaged in [0, 1, 15, 16, 40u32] {
+        for is_obsolete in [false, true] {
+            let (simulation, disk, mut driver) = simulated(17);
+            let options = Options {
+                capacity: 12 * options().segment_bytes,
+                cache_bytes: 0,
+                durability: Durability::None,
+                ..options()
+            };
+            let work = async |store: &Store| {
+                let put = async |key: u32, round| {
+                    let put = store.put(&key.to_le_bytes(), &value(key, round)).await;
+                    put.expect("there is space");
+                };
+                // 84 records in a segment.
+                for key in 0..KEYS {
+                    put(key, 0).await;
+                }
+                store.sync().await.expect("it is written");
+                let bit = 8 * (4096 + u64::from(damaged) * 728 + 400);
+                let path = Path::new("store/000000.segment");
+                simulation.flip_bit(path, bit).expect("it is there");
+                if is_obsolete {
+                    put(damaged, 1).await;
+                }
+                // A third of the records, none of them damaged.
+                let others = (0..KEYS).filter(|key| key % 3 == 2);
+                for round in 1..=20 {
+                    for key in others.clone() {
+                        put(key, round).await;
+                    }
+                }
+                assert!(store.stats().cleaned > 20);
+                let files = disk.list(Path::new("store")).expect("it is there");
+                assert_eq!(files.iter().any(|it| it == path), !is_obsolete);
+                for key in 0..KEYS {
+                    let read = store.get(&key.to_le_bytes()).await;
+                    let round = match key % 3 {
+                        2 => 20,
+                        _ => u32::from(key == damaged && is_obsolete),
+                    };
+                    match key == damaged && !is_obsolete {
+                        true => assert!(matches!(read, Err(Error::Corrupt(..))), "{read:?}"),
+                        false => assert_eq!(read.expect("it is read"), Some(value(key, round))),
+                    }
+                }
+            };
+            driver.block_on(with_store(&disk, options, work));
+        }
     }
 }
 

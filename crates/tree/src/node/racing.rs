@@ -6,7 +6,7 @@
 //! and has no other effect. On x86-64, the only CPUs that this compiles for, the value is right:
 //! the hardware does not tear an aligned lane of one to eight bytes. A torn value would do no harm
 //! either: a search returns an index that the caller clamps, and the version check discards it.
-//! Elsewhere, and under Miri, searches load key by key.
+//! Elsewhere, and under Miri, searches load key by key, or a word of prints.
 //!
 //! ThreadSanitizer reports these races; `xtask/src/sanitize/thread.supp` suppresses this module's,
 //! and no others.

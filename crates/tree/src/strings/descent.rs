@@ -1,4 +1,5 @@
-//! The descent from the root to a leaf, as a [`Traversal`]: one node a step.
+//! The descent from the root to a leaf, as a [`Traversal`]: a step for each node that may have to
+//! be waited for.
 //!
 //! A step follows the protocol in [`timberline_sync::version`], as the B+tree of words does.
 
@@ -31,8 +32,9 @@ pub(super) struct Descent<'t, 'k, M: Memory, const WORDS: usize, H: Represent, c
 impl<'t, 'k, M: Memory, const WORDS: usize, H: Represent, const LATER: bool>
     Descent<'t, 'k, M, WORDS, H, LATER>
 {
-    /// Nodes up to this height are prefetched. Those above are in the caches: there are few, and
-    /// each lookup reads some. Emulated memory models the caches itself.
+    /// Nodes up to this height are prefetched. Those above are in the caches, where nodes are as
+    /// large as by default: there are few, and each lookup reads some. Emulated memory models the
+    /// caches itself.
     const FAR: u8 = if M::CHARGES { u8::MAX } else { 1 };
 
     #[inline(always)]
@@ -69,8 +71,8 @@ impl<'t, 'k, M: Memory, const WORDS: usize, H: Represent, const LATER: bool>
         }
     }
 
-    /// Reads the node that was prefetched, and those below it that are near anyway. Returns the last
-    /// one if it is a leaf.
+    /// Reads the node that was prefetched, and those below it that are near anyway. Returns the
+    /// last one if it is a leaf.
     #[inline(always)]
     pub fn advance(&mut self) -> Result<Option<LeafView<'t, WORDS>>, Restart> {
         loop {

@@ -170,7 +170,7 @@ impl<M: Memory, const WORDS: usize, H: Represent> Tree<M, WORDS, H> {
         fetch_each::<H, _>(self.memory(), depth, lookups, found);
     }
 
-    /// Applies `out` to the value of a key, yielding at each node.
+    /// Applies `out` to the value of a key, yielding where it would wait for a node.
     pub(super) async fn look_up_async<R>(
         &self,
         key: &[u8],

@@ -95,7 +95,7 @@ impl<M: Memory, const WORDS: usize, H: Represent> Tree<M, WORDS, H> {
             None => {
                 // What follows moves most of the leaf.
                 hint::prefetch_lines(leaf.address(), Self::BYTES / hint::LINE);
-                Err(leaf.rank(key, memory)?)
+                Err(leaf.rank(key.bytes, memory)?)
             }
         };
         let tier = self.tier_at(leaf.address());

@@ -204,8 +204,8 @@ impl<const WORDS: usize> LeafView<'_, WORDS> {
 
     /// The index at which a record would be inserted that is not there.
     #[inline(always)]
-    pub fn rank(&self, key: Sought<'_>, memory: &impl Memory) -> Result<usize, Restart> {
-        let rank = self.get(|page| page.rank(key.bytes, Long(memory).in_view(self)))??;
+    pub fn rank(&self, key: &[u8], memory: &impl Memory) -> Result<usize, Restart> {
+        let rank = self.get(|page| page.rank(key, Long(memory).in_view(self)))??;
         rank.err().ok_or(Restart)
     }
 

@@ -21,7 +21,7 @@
 //!         LONG · the word of a block
 //! ```
 //!
-//! A *print* is a byte of a hash of the whole key: a lookup compares those eight at a time, and
+//! A *print* is a byte of a hash of the whole key: a lookup compares those 64 at a time, and
 //! then most often one key. A search for an order goes by heads, and compares keys where heads are
 //! equal.
 //!
@@ -36,8 +36,9 @@
 //! Invariants, while unlocked: keys ascend strictly and lie within the fences, of which the upper
 //! one is exclusive (0: there is none); an inner node has at least one child, and its children's
 //! fences tile its own. The page is an array of atomic words, and nothing in it is read or written
-//! but by words: reading a node while it changes is a race of values, not of memory. Every index is
-//! clamped, because what a torn read returns may be anything.
+//! but by words (prints are compared by vectors, `node/racing.rs` tells why): reading a node while
+//! it changes is a race of values, not of memory. Every index is clamped, because what a torn read
+//! returns may be anything.
 #![allow(unsafe_code)]
 
 mod append;

@@ -76,7 +76,7 @@ fn bytes_like(words: &[AtomicU64; PRINTS / 8], byte: u8) -> u64 {
 fn bytes_like_naively(words: &[AtomicU64; PRINTS / 8], byte: u8) -> u64 {
     const EACH: u64 = 0x0101_0101_0101_0101;
     let like = |word: &AtomicU64| {
-        let other = word.load(Relaxed) ^ u64::from(byte) * EACH;
+        let other = word.load(Relaxed) ^ (u64::from(byte) * EACH);
         // The highest bit of each byte that is zero, and maybe of some above one.
         let zeros = other.wrapping_sub(EACH) & !other & (EACH << 7);
         // Gathers them.
@@ -444,5 +444,37 @@ impl<const WORDS: usize> Page<WORDS> {
             to.extend_from_slice(open(block)?);
         }
         Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn vectors_find_the_bytes_that_words_find() {
+        for seed in 0..2_000u64 {
+            let word = |at: usize| {
+                let draw = (seed << 3 | at as u64).wrapping_mul(0x9e37_79b9_7f4a_7c15);
+                // A few different bytes, next to each other too.
+                AtomicU64::new(draw & 0x0301_0001_0300_0103)
+            };
+            let words = std::array::from_fn(word);
+            for byte in [0, 1, 2, 3, 255] {
+                let is_like =
+                    |&at: &usize| words[at / 8].load(Relaxed).to_le_bytes()[at % 8] == byte;
+                let expected = (0..PRINTS)
+                    .filter(is_like)
+                    .fold(0, |bits, at| bits | 1u64 << at);
+                let (some, naive) = (bytes_like(&words, byte), bytes_like_naively(&words, byte));
+                for found in [some, naive] {
+                    assert_eq!(found & expected, expected, "none is missed");
+                    assert_eq!(found.trailing_zeros(), expected.trailing_zeros(), "{byte}");
+                }
+                if cfg!(all(target_arch = "x86_64", not(miri))) {
+                    assert_eq!(some, expected);
+                }
+            }
+        }
     }
 }
