@@ -17,6 +17,9 @@ use timberline_tree::{Art, BTree, Held, art, btree};
 
 use crate::Error;
 
+/// The most keys that are searched for together where there are many.
+pub(crate) const GROUP: usize = 16;
+
 /// A lookup that yields wherever it would wait for memory.
 type Lookup<'a> = Pin<Box<dyn Future<Output = Option<u64>> + Send + 'a>>;
 

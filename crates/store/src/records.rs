@@ -6,6 +6,7 @@ use std::task::{Context, Poll, Waker};
 use timberline_io::{Buffer, SECTOR};
 
 use crate::Error;
+use crate::index::GROUP;
 use crate::join::take_turns;
 use crate::location::{GRAIN, Location};
 use crate::read::{read, read_into};
@@ -14,9 +15,6 @@ use crate::segment::Segment;
 
 /// Bytes that are read at once, unless [otherwise said](Records::read_by).
 pub(crate) const CHUNK: u64 = 256 << 10;
-
-/// The most records that are looked for in the index together.
-pub(crate) const GROUP: usize = 16;
 
 /// Reads a segment's records in order. Damaged ones are passed over. While those of one chunk are
 /// looked at, the next chunk is read.

@@ -17,11 +17,11 @@ use smallvec::SmallVec;
 
 use crate::checkpoint::Loaded;
 use crate::cores::{cores, on_cores};
-use crate::index::Spot;
+use crate::index::{GROUP, Spot};
 use crate::location::{Location, SegmentId};
 use crate::pieces::{self, Descriptor, Value, piece_of};
 use crate::record::{Kind, NEVER};
-use crate::records::{GROUP, Records};
+use crate::records::Records;
 use crate::recovery::Table;
 use crate::segment::{START, Segment};
 use crate::sequences::Sequences;

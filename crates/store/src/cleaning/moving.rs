@@ -3,12 +3,12 @@
 use smallvec::SmallVec;
 
 use crate::Error;
-use crate::index::Spot;
+use crate::index::{GROUP, Spot};
 use crate::location::Location;
 use crate::log::Appended;
 use crate::pieces::Value;
 use crate::record::{Kind, Moved, Record};
-use crate::records::{GROUP, Records};
+use crate::records::Records;
 use crate::segment::Segment;
 use crate::store::Inner;
 

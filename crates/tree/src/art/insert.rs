@@ -17,9 +17,10 @@ use super::node::{
     DenseLeaf, FreshInner, FreshLeaf, Inner, Kind, Leaf, Link, Parent, Position, Reach, Step,
     StoredLink, Terminal, leaf_bytes, position,
 };
-use super::tree::{Tree, common};
+use super::tree::Tree;
 use crate::abort::{Abort, attempt};
 use crate::error::Refused;
+use crate::key::common;
 use crate::value::{Change, Loan};
 
 /// The outcome of an attempt: the previous value, lent while the thread stays pinned.

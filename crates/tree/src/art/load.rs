@@ -18,7 +18,8 @@ use super::insert::Site;
 use super::node::{
     AT_END, FreshInner, FreshLeaf, Grown, Kind, Parent, Position, Reach, Step, leaf_bytes, position,
 };
-use super::tree::{Tree, common};
+use super::tree::Tree;
+use crate::key::common;
 use crate::map::Batch;
 use crate::node::retired::Retired;
 

@@ -17,8 +17,9 @@ use super::node::{
     Linkable, LockedParent, LockedShared, LockedTerminal, PACK_BYTES, PACKED, Pack, PackSnapshot,
     PackedRecords, Position, Reach, Record, Records, Terminal, leaf_bytes, number,
 };
-use super::tree::{Tree, common};
+use super::tree::Tree;
 use crate::abort::Abort;
+use crate::key::common;
 use crate::value::Change;
 
 /// A pack that can't take a new record, at one version.

@@ -235,11 +235,3 @@ impl<M: Memory, R: Reach> Tree<M, R> {
         }
     }
 }
-
-/// The length of the common prefix of two keys.
-pub(super) fn common(one: &[u8], two: &[u8]) -> usize {
-    one.iter()
-        .zip(two)
-        .take_while(|(one, two)| one == two)
-        .count()
-}

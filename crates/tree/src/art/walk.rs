@@ -21,8 +21,9 @@ use super::node::{
     value_offset,
 };
 use super::only::{Only, PassedOver};
-use super::tree::{Tree, common};
+use super::tree::Tree;
 use super::way::Start;
+use crate::key::common;
 use crate::range::Way;
 
 /// The most links that are taken ahead of need out of a node above others. A ring has room for as

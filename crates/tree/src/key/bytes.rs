@@ -45,6 +45,12 @@ macro_rules! strings {
 
 strings!(str, String);
 
+/// The number of bytes that two strings begin with alike.
+pub fn common(one: &[u8], two: &[u8]) -> usize {
+    let bytes = one.iter().zip(two);
+    bytes.take_while(|(one, two)| one == two).count()
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

@@ -14,6 +14,7 @@ mod fixed;
 mod range;
 mod word;
 
+pub(crate) use bytes::common;
 pub use composite::{Composite, Parts};
 pub use range::KeyRange;
 pub(crate) use word::{bytes_of_word, fits, from_word, to_word};

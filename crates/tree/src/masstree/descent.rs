@@ -14,6 +14,7 @@ use timberline_tier::Memory;
 use super::Tree;
 use super::slice::{SLICE, slice};
 use crate::btree::node::{Block, Body, Lanes, Lead, Link, Node, Record, Skip, View, Work, address};
+use crate::key;
 use crate::traverse::{Traversal, run};
 use crate::value::{Loan, Represent};
 
@@ -237,14 +238,10 @@ impl<'t, 'k, M: Memory, const WORDS: usize, H: Represent, const LATER: bool, L: 
 /// The length of the common prefix of two strings, without the last byte of each: a key ends in the
 /// layer of its last slice, even if that slice is full.
 pub(super) fn common(one: &[u8], two: &[u8]) -> usize {
-    let (one, two) = (
+    key::common(
         &one[..one.len().saturating_sub(1)],
         &two[..two.len().saturating_sub(1)],
-    );
-    one.iter()
-        .zip(two)
-        .take_while(|(one, two)| one == two)
-        .count()
+    )
 }
 
 impl<'t, M: Memory, const WORDS: usize, H: Represent, const LATER: bool, L: Lanes> Traversal

@@ -246,8 +246,8 @@ impl<const WORDS: usize> Page<WORDS> {
 #[cfg(test)]
 mod tests {
     use super::super::Node;
-    use super::super::text::common;
     use super::*;
+    use crate::key::common;
 
     type Usual = Page<124>;
 

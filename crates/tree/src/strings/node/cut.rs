@@ -7,8 +7,9 @@ use timberline_sync::Restart;
 use timberline_tier::Memory;
 
 use super::halves::{Ends, fences};
-use super::text::{common, separator};
+use super::text::separator;
 use super::{Fresh, LockedNode, LongKeys, Page, View, slots};
+use crate::key::common;
 
 /// A plan to split a node.
 pub struct Cut {

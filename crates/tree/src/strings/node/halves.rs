@@ -7,8 +7,9 @@ use std::ops::Range;
 use timberline_sync::Restart;
 use timberline_tier::{Memory, TierId};
 
-use super::text::{common, separator};
+use super::text::separator;
 use super::{LONG, LockedNode, Long, LongKeys, Page, SLOT, Text, Unlinked, View, slots};
+use crate::key::common;
 use crate::store::Store;
 
 /// A plan for two neighbours to share entries: how many go, and the fence between them then.

@@ -1,5 +1,7 @@
 //! Bytes of keys as numbers.
 
+use crate::key::common;
+
 /// A whole key or fence, and the word of the block that holds it; 0 is none.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Text<'a> {
@@ -50,12 +52,6 @@ pub fn print(key: &[u8]) -> u8 {
     }
     hash = (hash.rotate_left(23) ^ word_at(key, 8 * words.len())).wrapping_mul(FACTOR);
     ((hash ^ hash >> 29).wrapping_mul(FACTOR) >> 56) as u8
-}
-
-/// The number of bytes that two strings begin with alike.
-pub fn common(one: &[u8], two: &[u8]) -> usize {
-    let bytes = one.iter().zip(two);
-    bytes.take_while(|(one, two)| one == two).count()
 }
 
 /// The shortest string that is greater than `below` and not greater than `above`.

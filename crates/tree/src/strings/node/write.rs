@@ -3,8 +3,9 @@
 
 use std::sync::atomic::Ordering::Relaxed;
 
-use super::text::{common, head};
+use super::text::head;
 use super::{Fences, GRAIN, LONG, Page, Shape, Text, of_quarters, slots};
+use crate::key::common;
 
 impl<const WORDS: usize> Page<WORDS> {
     #[inline(always)]
