@@ -17,7 +17,7 @@ use crate::client::Client;
 use crate::command::{Attempt, Command, dispatch, dispatch_now, end_watches, leave};
 use crate::keyspace::Hints;
 use crate::options::Durability;
-use crate::resp::{Args, Limits, Parser, Writer};
+use crate::resp::{Args, Broken, Limits, Parser, Writer};
 use crate::session::{Replies, Session};
 use crate::shared::{Shared, millis_since_1970};
 use crate::stream::{Acceptor, Stream};
@@ -183,10 +183,18 @@ impl<'a> Connection<'a> {
         }
         self.session.clock = None;
         self.session.count_commands(self.shared);
-        executed
+        let broken = executed?;
+        others_first().await;
+        self.flush().await?;
+        match broken {
+            Some(_) => Err(io::ErrorKind::InvalidData.into()),
+            None => Ok(()),
+        }
     }
 
-    async fn execute_all(&mut self, ahead: &mut Ahead) -> io::Result<()> {
+    /// Runs all commands that are there. Returns what is wrong with the next one; the client was
+    /// told.
+    async fn execute_all(&mut self, ahead: &mut Ahead) -> io::Result<Option<Broken>> {
         let mut now = millis_since_1970();
         let mut start = 0;
         let mut last = None;
@@ -264,17 +272,13 @@ impl<'a> Connection<'a> {
         if let Some(command) = last {
             self.session.client.note(now, command.name);
         }
-        self.flush().await?;
-        if broken.is_some() {
-            return Err(io::ErrorKind::InvalidData.into());
-        }
         if start == self.input.len() {
             give_back(std::mem::take(&mut self.input));
             self.parser.shrink();
         } else if start > 0 {
             self.input.drain(..start);
         }
-        Ok(())
+        Ok(broken)
     }
 
     /// Executes the first of the commands that are there, as long as none has to wait, with all
@@ -332,6 +336,23 @@ impl<'a> Connection<'a> {
         self.accounted = bytes;
         !(is_large && memory.is_full()) && self.input.len() <= self.shared.config.max_query()
     }
+}
+
+/// Lets all other connections that are ready on this thread run their commands first.
+///
+/// A client that sleeps is woken by the first reply that it gets, which takes the kernel as long as
+/// some commands take. With the replies of all connections sent one after the other, it is awake
+/// when the second one comes.
+async fn others_first() {
+    let mut is_next = false;
+    std::future::poll_fn(|context| {
+        if std::mem::replace(&mut is_next, true) {
+            return Poll::Ready(());
+        }
+        context.waker().wake_by_ref();
+        Poll::Pending
+    })
+    .await;
 }
 
 /// Runs a command that waits until it is done. Returns the time in milliseconds since 1970.
