@@ -9,12 +9,15 @@ use std::mem::take;
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 use std::sync::{RwLock, RwLockWriteGuard};
 
+use timberline_tier::hint;
+
 use crate::head::AT_ONCE;
 use crate::location::{Location, SegmentId};
 use crate::record::{Kind, Record};
 
-/// Bytes of a line of the processor's caches.
-const LINE: usize = 64;
+/// Lines of a record that are fetched in advance: what a small one has. Of a long one, the
+/// processor itself brings the next as they are read in order.
+const LINES: usize = 3;
 
 /// Bytes of a chunk, unless one record has more.
 const CHUNK: u64 = *AT_ONCE.end();
@@ -261,27 +264,24 @@ impl Window {
         self.bytes() > 0 && place >= self.young.load(Relaxed)
     }
 
-    /// Reads a byte of each of these records that is here, so that the next to read it need not
-    /// wait for memory: here the processor waits for all at the same time. `tell` gets the chunk
-    /// that each is in, or that it is not here.
+    /// Asks the processor for the lines where these records begin, as far as they are here: it
+    /// brings them all at the same time, while it goes on. `tell` gets the chunk that each is in,
+    /// or that it is not here.
     pub fn touch(
         &self,
         locations: impl Iterator<Item = (usize, Location)>,
         mut tell: impl FnMut((usize, Location), Option<ChunkNumber>),
     ) {
         let chunks = self.chunks.read().unwrap_or_else(|it| it.into_inner());
-        let mut sum = 0u8;
         for (which, location) in locations {
             let Some((number, chunk)) = chunks.of(location) else {
                 tell((which, location), None);
                 continue;
             };
             tell((which, location), Some(number));
-            let at = (location.offset() - chunk.start) as usize;
-            sum ^= chunk.bytes[at];
-            sum ^= chunk.bytes.get(at + LINE).copied().unwrap_or(0);
+            let bytes = chunk.from(location.offset());
+            hint::prefetch_lines(bytes.as_ptr().addr(), LINES);
         }
-        std::hint::black_box(sum);
     }
 
     fn write(&self) -> RwLockWriteGuard<'_, Chunks> {
