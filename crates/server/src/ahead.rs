@@ -5,7 +5,7 @@ use std::ops::Range;
 
 use timberline_store::Places;
 
-use crate::command::{Command, Flags, find};
+use crate::command::{Command, Flags, find, float};
 use crate::keyspace::{Hints, Keyspace, Place};
 use crate::resp::{Args, Broken, Limits, Parser};
 
@@ -122,7 +122,16 @@ impl Ahead {
             };
             let member = match command.group {
                 // A member stands behind its score.
-                "sorted-set" => args.get(args.len() - 1),
+                "sorted-set" => {
+                    let member = args.get(args.len() - 1);
+                    let score = (command.name == "zadd" && args.len() == 4)
+                        .then(|| float(args.get(2)?))
+                        .flatten();
+                    if let (Some(member), Some(score)) = (member, score) {
+                        return Place::Scored(key, member, score);
+                    }
+                    member
+                }
                 "hash" | "set" => args.get(2),
                 // One of many keys is looked for with the others.
                 _ if !command.keys.is_one() => return Place::None,

@@ -6,11 +6,15 @@ use std::task::Poll;
 use smallvec::SmallVec;
 use timberline_store::{KeyPlace, Places};
 
+use super::aggregate::{score_of, sortable};
 use super::locks::Stripe;
 use super::{Entry, Keyspace};
 
 /// Bytes of keys that there is room for at first.
 const BYTES: usize = 1024;
+
+/// Bytes of the id in an element's key.
+const ID: usize = 8;
 
 /// What a command is going to look at.
 #[derive(Clone, Copy)]
@@ -21,15 +25,36 @@ pub enum Place<'a> {
     Overwritten(&'a [u8]),
     /// An element of a hash, set or sorted set.
     Element(&'a [u8], &'a [u8]),
+    /// A member of a sorted set that gets this score.
+    Scored(&'a [u8], &'a [u8], f64),
     /// Nothing that is known in advance.
     None,
+}
+
+/// Keys of the store, one after the other.
+#[derive(Default)]
+struct Keys(Vec<u8>);
+
+impl Keys {
+    /// A key in parts, behind its letter.
+    fn add(&mut self, letter: u8, parts: &[&[u8]]) -> Range<usize> {
+        let start = self.0.len();
+        self.0.push(letter);
+        for part in parts {
+            self.0.extend_from_slice(part);
+        }
+        start..self.0.len()
+    }
+
+    fn get(&self, range: &Range<usize>) -> &[u8] {
+        &self.0[range.clone()]
+    }
 }
 
 /// What was found for some places, while the store keeps those.
 #[derive(Default)]
 pub struct Hints<'h> {
-    /// Keys of the store, one after the other.
-    bytes: Vec<u8>,
+    keys: Keys,
     /// In the order of their places.
     wanted: SmallVec<[Wanted<'h>; 16]>,
     /// Records of keys that have elements.
@@ -47,6 +72,8 @@ struct Wanted<'h> {
     stripe: Stripe,
     /// Of an element: the key that has it.
     owner: Option<u16>,
+    /// The score that it gets.
+    score: Option<f64>,
     place: Option<KeyPlace<'h>>,
 }
 
@@ -91,7 +118,7 @@ impl Hints<'_> {
         };
         let wanted = &self.wanted[at];
         let known = |key: &Range<usize>, place| Known {
-            key: &self.bytes[key.clone()],
+            key: self.keys.get(key),
             place,
         };
         let owner = wanted.owner.map(|at| &self.owners[usize::from(at)]);
@@ -100,15 +127,6 @@ impl Hints<'_> {
             record: known(&wanted.key, wanted.place),
             owner: owner.map(|(key, place)| known(key, *place)),
         })
-    }
-
-    /// A key of the store in two parts, behind its letter.
-    fn key(&mut self, letter: u8, first: &[u8], second: &[u8]) -> Range<usize> {
-        let start = self.bytes.len();
-        self.bytes.push(letter);
-        self.bytes.extend_from_slice(first);
-        self.bytes.extend_from_slice(second);
-        start..self.bytes.len()
     }
 }
 
@@ -125,19 +143,21 @@ impl Keyspace {
         if self.node().is_some() {
             return;
         }
-        hints.bytes.reserve(BYTES);
+        hints.keys.0.reserve(BYTES);
         // The last key that has elements.
         let mut last: Option<(&[u8], Owner)> = None;
         for (of, place) in (0..=u16::MAX).zip(places) {
-            let (key, name) = match place {
-                Place::Element(key, name) => (key, name),
+            let (key, name, score) = match place {
+                Place::Element(key, name) => (key, name, None),
+                Place::Scored(key, member, score) => (key, member, Some(score)),
                 Place::String(key) | Place::Overwritten(key) => {
                     let wanted = Wanted {
                         of,
-                        key: hints.key(b's', key, &[]),
+                        key: hints.keys.add(b's', &[key]),
                         is_read: matches!(place, Place::String(_)),
                         stripe: Stripe::of(key),
                         owner: None,
+                        score: None,
                         place: None,
                     };
                     hints.wanted.push(wanted);
@@ -155,17 +175,18 @@ impl Keyspace {
             };
             let wanted = Wanted {
                 of,
-                key: hints.key(letter, &id.to_be_bytes(), name),
+                key: hints.keys.add(letter, &[&id.to_be_bytes(), name]),
                 is_read: true,
                 stripe,
                 owner: Some(owner),
+                score,
                 place: None,
             };
             hints.wanted.push(wanted);
         }
         let mut keys = SmallVec::<[&[u8]; 16]>::new();
         for wanted in &hints.wanted {
-            keys.push(&hints.bytes[wanted.key.clone()]);
+            keys.push(hints.keys.get(&wanted.key));
         }
         let found = self
             .store
@@ -173,6 +194,35 @@ impl Keyspace {
         for (wanted, place) in hints.wanted.iter_mut().zip(found) {
             wanted.place = place;
         }
+        if hints.wanted.iter().any(|it| it.score.is_some()) {
+            self.prepare_orders(held, hints);
+        }
+    }
+
+    /// The same of the places in the order of scores that members leave, and get.
+    fn prepare_orders(&self, held: &Places<'_>, hints: &Hints) {
+        let mut keys = Keys::default();
+        let mut ranges = SmallVec::<[Range<usize>; 32]>::new();
+        for wanted in &hints.wanted {
+            let Some(new) = wanted.score else {
+                continue;
+            };
+            let key = hints.keys.get(&wanted.key);
+            let score = |place| self.store.get_now_at(place, key, score_of);
+            let old = match wanted.place.map(score) {
+                Some(Poll::Ready(old)) => Some(old),
+                Some(Poll::Pending) | None => None,
+            };
+            if old == Some(new) {
+                continue;
+            }
+            let (id, member) = key[1..].split_at(ID);
+            for score in [Some(new), old].into_iter().flatten() {
+                ranges.push(keys.add(b'z', &[id, &sortable(score), member]));
+            }
+        }
+        let keys: SmallVec<[&[u8]; 32]> = ranges.iter().map(|it| keys.get(it)).collect();
+        self.store.prepare(held, &keys, |_| false);
     }
 
     /// The letter and the id of a key's elements, if it has some that can be found without waiting,
@@ -183,8 +233,8 @@ impl Keyspace {
         key: &[u8],
         hints: &mut Hints<'h>,
     ) -> Option<(u8, u64, u16)> {
-        let range = hints.key(b'a', key, &[]);
-        let key = &hints.bytes[range.clone()];
+        let range = hints.keys.add(b'a', &[key]);
+        let key = hints.keys.get(&range);
         let place = self.store.prepare(held, &[key], |_| false)[0];
         let found = self.read_now(Known { key, place }, Entry::elements_of);
         let Poll::Ready(Some((kind, id, _))) = found else {
