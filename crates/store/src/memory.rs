@@ -99,6 +99,11 @@ impl Inner {
     /// Caches the values of a chunk that still count, while there is room: if all data fit into
     /// memory, all stay there.
     pub fn cache_current(&self, chunk: &Chunk) {
+        // Where few keys are overwritten again and again, all of it has been.
+        let segment = self.log.segment(chunk.segment());
+        if segment.is_none_or(|it| it.is_empty()) {
+            return;
+        }
         let puts: Vec<_> = chunk.puts().collect();
         for puts in puts.chunks(16) {
             if !self.cache.has_room() {

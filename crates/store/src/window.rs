@@ -100,6 +100,10 @@ pub(crate) struct Chunk {
 }
 
 impl Chunk {
+    pub fn segment(&self) -> SegmentId {
+        self.segment
+    }
+
     fn place(&self) -> (SegmentId, u64) {
         (self.segment, self.start)
     }
