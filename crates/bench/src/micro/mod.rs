@@ -11,7 +11,6 @@ mod spin;
 mod tasks;
 
 use std::io;
-use std::ops::RangeFrom;
 use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
@@ -50,7 +49,8 @@ pub struct Setting {
     pub io: Io,
     /// How long each measurement takes.
     pub slice: Duration,
-    /// Measurements of a point; the median counts.
+    /// Measurements of a point, spread over the time that all take. The fastest counts: a core that
+    /// shares its host is slower for some seconds.
     pub rounds: usize,
     /// Numbers of operations in flight that are tried; the best counts, as in the source.
     pub tasks: Vec<usize>,
@@ -78,7 +78,13 @@ impl Costs {
     /// As [`measure`].
     pub fn measure(setting: &Setting) -> io::Result<Costs> {
         let mut device = Device::open(&setting.io)?;
-        costs(setting, &mut device, &Spinner::calibrate())
+        let memory = free_memory(setting)?;
+        let chain = chain(&memory, &free(setting))?;
+        let mut parts = Parts::default();
+        for _ in 0..setting.rounds.max(3) {
+            parts.measure(setting, &chain, &mut device)?;
+        }
+        Ok(parts.costs())
     }
 
     /// The core, for the model.
@@ -101,7 +107,7 @@ pub struct Point {
     pub latency_s: f64,
     /// Operations in flight.
     pub tasks: usize,
-    /// Operations a second, measured: median, least and most of the rounds.
+    /// Operations a second, measured: most, median and least of the rounds.
     pub per_s: [f64; 3],
     /// Operations a second by the probabilistic model (equation 14).
     pub predicted_per_s: f64,
@@ -137,26 +143,56 @@ pub struct Outcome {
 /// # Errors
 /// The file can't be made or read, or there is not enough memory.
 pub fn measure(setting: &Setting, is_over: &dyn Fn() -> bool) -> io::Result<Outcome> {
+    if setting.tasks.is_empty() {
+        return Err(io::Error::other("no number of tasks is given"));
+    }
     let mut device = Device::open(&setting.io)?;
     let spinner = Spinner::calibrate();
-    let costs = costs(setting, &mut device, &spinner)?;
-    let mut points = Vec::new();
+    let free_memory = free_memory(setting)?;
+    let free_chain = chain(&free_memory, &free(setting))?;
+    let mut parts = Parts::default();
+    let latencies: Vec<f64> = setting.grid.latencies_s().collect();
+    let operations = setting.grid.operations();
+    // Of each point, and each number of tasks: operations a second in the rounds.
+    let none = vec![Vec::new(); setting.tasks.len()];
+    let mut per_s = vec![none; latencies.len() * operations.len()];
     let mut seeds = 1..;
-    for latency_s in setting.grid.latencies_s() {
-        let memory = memory(setting, latency_s)?;
-        let chain = chain(&memory, setting)?;
-        for (accesses, added_s) in setting.grid.operations() {
-            if is_over() {
-                break;
+    // What makes the core slow for some seconds is not to be in all rounds of a point.
+    'rounds: for _ in 0..setting.rounds {
+        for (&latency_s, per_s) in latencies
+            .iter()
+            .zip(per_s.chunks_mut(operations.len().max(1)))
+        {
+            parts.measure(setting, &free_chain, &mut device)?;
+            let memory = memory(setting, latency_s)?;
+            let chain = chain(&memory, setting)?;
+            for (&(accesses, added_s), per_s) in operations.iter().zip(per_s) {
+                if is_over() {
+                    break 'rounds;
+                }
+                let work = Work {
+                    accesses,
+                    added: added_s.map(|seconds| spinner.turns(seconds)),
+                    is_io: true,
+                };
+                for (&tasks, per_s) in setting.tasks.iter().zip(per_s) {
+                    let seed = seeds.next().unwrap_or_default();
+                    let done = run(&chain, &mut device, work, tasks, setting.slice, seed)?;
+                    per_s.push(done.per_s());
+                }
             }
-            let work = Work {
-                accesses,
-                added: added_s.map(|seconds| spinner.turns(seconds)),
-                is_io: true,
-            };
-            let (tasks, per_s) = best(setting, &chain, &mut device, work, &mut seeds)?;
+        }
+    }
+    let costs = parts.costs();
+    let all = latencies
+        .iter()
+        .flat_map(|&it| operations.iter().map(move |operation| (it, operation)));
+    let points = all
+        .zip(per_s)
+        .filter_map(|((latency_s, &(accesses, added_s)), per_s)| {
+            let (tasks, per_s) = best(setting.tasks.iter().copied().zip(per_s))?;
             let [predicted_s, masking_s] = predicted(setting, &costs, accesses, added_s, latency_s);
-            points.push(Point {
+            Some(Point {
                 accesses,
                 added_s,
                 latency_s,
@@ -164,13 +200,12 @@ pub fn measure(setting: &Setting, is_over: &dyn Fn() -> bool) -> io::Result<Outc
                 per_s,
                 predicted_per_s: 1.0 / predicted_s,
                 masking_per_s: 1.0 / masking_s,
-            });
-        }
-    }
+            })
+        });
     Ok(Outcome {
         io: device.kind(),
+        points: points.collect(),
         costs,
-        points,
     })
 }
 
@@ -210,77 +245,96 @@ fn chain<'a>(memory: &'a Emulated, setting: &Setting) -> io::Result<Chase<'a, Em
     Chase::through(memory, &parts, 1, 1).map_err(io::Error::other)
 }
 
-/// The best number of tasks, and what was measured with it: median, least, most.
-fn best(
-    setting: &Setting,
-    chain: &Chase<'_, Emulated>,
-    device: &mut Device,
-    work: Work,
-    seeds: &mut RangeFrom<u64>,
-) -> io::Result<(usize, [f64; 3])> {
-    let mut of_tasks = vec![Vec::new(); setting.tasks.len()];
-    for _ in 0..setting.rounds {
-        for (&tasks, rounds) in setting.tasks.iter().zip(&mut of_tasks) {
-            let seed = seeds.next().unwrap_or_default();
-            rounds.push(run(chain, device, work, tasks, setting.slice, seed)?.per_s());
-        }
-    }
-    let figures = of_tasks.into_iter().map(|mut rounds| {
+/// The best number of tasks, of those that were measured, and its figures: most, median, least.
+fn best(of_tasks: impl Iterator<Item = (usize, Vec<f64>)>) -> Option<(usize, [f64; 3])> {
+    let figures = of_tasks.filter_map(|(tasks, mut rounds)| {
         rounds.sort_by(f64::total_cmp);
-        [
-            rounds[rounds.len() / 2],
-            rounds[0],
-            rounds[rounds.len() - 1],
-        ]
+        let (least, most) = (*rounds.first()?, *rounds.last()?);
+        Some((tasks, [most, rounds[rounds.len() / 2], least]))
     });
-    let all = setting.tasks.iter().copied().zip(figures);
-    let best = all.max_by(|a, b| a.1[0].total_cmp(&b.1[0]));
-    best.ok_or_else(|| io::Error::other("no number of tasks is given"))
+    figures.max_by(|a, b| a.1[0].total_cmp(&b.1[0]))
 }
 
-/// Measures the parts of an operation, each by operations that have only that part.
-fn costs(setting: &Setting, device: &mut Device, spinner: &Spinner) -> io::Result<Costs> {
-    let free = Setting {
+/// The same setting with memory that takes no time.
+fn free(setting: &Setting) -> Setting {
+    Setting {
         slow_part: 1.0,
         memory_bytes_per_s: None,
         ..setting.clone()
-    };
-    let memory = memory(&free, 2e-9)?;
-    let chain = chain(&memory, &free)?;
-    let none = [0.0; 3].map(|seconds| spinner.turns(seconds));
-    // So many that the core never waits for a timer.
-    let io_tasks = match setting.io {
-        Io::Timer(_) => 1024,
-        Io::File { .. } => setting.tasks.iter().copied().max().unwrap_or(1),
-    };
-    let mut middle = |accesses, is_io| -> io::Result<Run> {
-        let work = Work {
-            accesses,
-            added: none,
-            is_io,
+    }
+}
+
+fn free_memory(setting: &Setting) -> io::Result<Emulated> {
+    memory(&free(setting), 2e-9)
+}
+
+/// The parts of an operation, each measured by operations that have only that part. The fastest
+/// run counts.
+#[derive(Default)]
+struct Parts {
+    /// How often each was measured.
+    rounds: u64,
+    switch: Option<Run>,
+    accesses: Option<Run>,
+    io: Option<Run>,
+    device_sleeps: bool,
+}
+
+impl Parts {
+    /// Accesses of an operation that has nothing else.
+    const ACCESSES: u32 = 100;
+
+    /// Measures each once more. `chain` is in [`free`] memory.
+    fn measure(
+        &mut self,
+        setting: &Setting,
+        chain: &Chase<'_, Emulated>,
+        device: &mut Device,
+    ) -> io::Result<()> {
+        self.device_sleeps = device.sleeps();
+        // So many that the core never waits for a timer.
+        let io_tasks = match setting.io {
+            Io::Timer(_) => 1024,
+            Io::File { .. } => setting.tasks.iter().copied().max().unwrap_or(1),
         };
-        let tasks = if is_io { io_tasks } else { 4 * PREFETCHES };
-        let mut runs = Vec::new();
-        for seed in 0..setting.rounds.max(3) as u64 {
-            runs.push(run(&chain, device, work, tasks, setting.slice, seed)?);
+        self.rounds += 1;
+        let parts = [
+            (&mut self.switch, 0, false),
+            (&mut self.accesses, Self::ACCESSES, false),
+            (&mut self.io, 0, true),
+        ];
+        for (fastest, accesses, is_io) in parts {
+            let work = Work {
+                accesses,
+                added: [0; 3],
+                is_io,
+            };
+            let tasks = if is_io { io_tasks } else { 4 * PREFETCHES };
+            let done = run(chain, device, work, tasks, setting.slice, self.rounds)?;
+            if fastest.is_none_or(|it| done.core_s() < it.core_s()) {
+                *fastest = Some(done);
+            }
         }
-        runs.sort_by(|a, b| a.core_s().total_cmp(&b.core_s()));
-        Ok(runs[runs.len() / 2])
-    };
-    let switch_s = middle(0, false)?.core_s();
-    let access_s = middle(100, false)?.core_s() / 100.0;
-    let io = middle(0, true)?;
-    Ok(Costs {
-        switch_s,
-        // Differences of measurements, which noise could turn around.
-        access_s: (access_s - switch_s).max(0.0),
-        io_s: (io.core_s() - 2.0 * switch_s).max(0.0),
-        // A device that keeps the core busy is not what limits it.
-        io_per_s: match device.sleeps() && io.core_s() * io.per_s() < 0.95 {
-            true => io.per_s(),
-            false => f64::INFINITY,
-        },
-    })
+        Ok(())
+    }
+
+    fn costs(&self) -> Costs {
+        let core_s = |part: Option<Run>| part.map_or(0.0, |it| it.core_s());
+        let (switch_s, io_s) = (core_s(self.switch), core_s(self.io));
+        let access_s = core_s(self.accesses) / f64::from(Self::ACCESSES);
+        let io_per_s = self.io.map_or(f64::INFINITY, |it| it.per_s());
+        Costs {
+            switch_s,
+            // Differences of measurements, which noise could turn around.
+            access_s: (access_s - switch_s).max(0.0),
+            io_s: (io_s - 2.0 * switch_s).max(0.0),
+            // A device that keeps the core busy is not what limits it.
+            io_per_s: match self.device_sleeps && io_s * io_per_s < 0.95 {
+                true => io_per_s,
+                false => f64::INFINITY,
+            },
+        }
+    }
 }
 
 /// The time of an operation, by the probabilistic model and by that of masking only.

@@ -29,7 +29,7 @@ fn setting(io: Io) -> Setting {
 fn check(outcome: &Outcome) {
     assert_eq!(outcome.points.len(), 8);
     for point in &outcome.points {
-        let [median, least, most] = point.per_s;
+        let [most, median, least] = point.per_s;
         assert!(
             0.0 < least && least <= median && median <= most,
             "{point:?}"

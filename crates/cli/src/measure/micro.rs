@@ -42,7 +42,7 @@ pub struct Args {
         value_parser = number::<0, 1000>)]
     add_complete_us: Vec<f64>,
     /// Numbers of operations in flight; the best of them counts
-    #[arg(long, value_delimiter = ',', default_value = "32,64,128", value_name = "N",
+    #[arg(long, value_delimiter = ',', default_value = "12,16,24,32,64,128", value_name = "N",
         value_parser = clap::value_parser!(u32).range(1..=4096))]
     tasks: Vec<u32>,
     /// Megabytes of memory to chase through
@@ -61,11 +61,11 @@ pub struct Args {
     #[arg(long, value_name = "US", value_parser = number::<0, 100_000>)]
     timer_us: Option<f64>,
     /// Length of one measurement
-    #[arg(long, default_value_t = 50, value_name = "MS",
+    #[arg(long, default_value_t = 20, value_name = "MS",
         value_parser = clap::value_parser!(u32).range(1..=60_000))]
     milliseconds: u32,
     /// Measurements of each point and number of tasks
-    #[arg(long, default_value_t = 3, value_name = "N",
+    #[arg(long, default_value_t = 5, value_name = "N",
         value_parser = clap::value_parser!(u32).range(1..=1000))]
     rounds: u32,
     /// Print JSON
@@ -138,7 +138,7 @@ fn as_json(outcome: &Outcome) -> Value {
             "accesses": it.accesses, "added_access_ns": it.added_s[0] * 1e9,
             "added_submit_us": it.added_s[1] * 1e6, "added_complete_us": it.added_s[2] * 1e6,
             "latency_us": it.latency_s * 1e6, "tasks": it.tasks,
-            "per_s": it.per_s[0], "per_s_min": it.per_s[1], "per_s_max": it.per_s[2],
+            "per_s": it.per_s[0], "per_s_median": it.per_s[1], "per_s_min": it.per_s[2],
             "predicted_per_s": it.predicted_per_s, "masking_per_s": it.masking_per_s,
             "error": it.error(), "masking_error": it.masking_error(),
         })

@@ -14,19 +14,22 @@ use crate::report::{Meta, Progress};
 pub const SUBJECTS: [&str; 3] = ["measured", "model", "masking"];
 
 pub fn estimate_s(setting: &Setting) -> f64 {
-    // Measured on two cores: a chain's byte, twice, and a file's.
-    const CHAIN: f64 = 2.0 * 4e-9;
+    // Measured on two cores: a chain's byte, and a file's.
+    const CHAIN: f64 = 4e-9;
     const FILE: f64 = 4e-9;
     let slices = setting.rounds * (setting.tasks.len() + 3);
     let file = match setting.io {
         Io::File { bytes, .. } => FILE * bytes as f64,
         Io::Timer(_) => 0.0,
     };
-    slices as f64 * setting.slice.as_secs_f64() + CHAIN * setting.memory_bytes as f64 + file + 0.1
+    // One for costs, and one a round.
+    let chains = (setting.rounds + 1) * setting.memory_bytes;
+    slices as f64 * setting.slice.as_secs_f64() + CHAIN * chains as f64 + file + 0.1
 }
 
 /// Bytes of memory that it takes.
 pub fn needed_bytes(setting: &Setting) -> u64 {
+    // Two chains: that for costs, and that of the point.
     2 * setting.memory_bytes as u64
 }
 
