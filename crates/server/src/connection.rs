@@ -17,7 +17,7 @@ use crate::client::Client;
 use crate::command::{Attempt, Command, dispatch, dispatch_now, end_watches, leave};
 use crate::keyspace::Hints;
 use crate::options::Durability;
-use crate::resp::{Args, Broken, Limits, Parser, Writer};
+use crate::resp::{Args, Limits, Parser, Writer};
 use crate::session::{Replies, Session};
 use crate::shared::{Shared, millis_since_1970};
 use crate::stream::{Acceptor, Stream};
@@ -183,18 +183,18 @@ impl<'a> Connection<'a> {
         }
         self.session.clock = None;
         self.session.count_commands(self.shared);
-        let broken = executed?;
+        let is_broken = executed?;
         others_first().await;
         self.flush().await?;
-        match broken {
-            Some(_) => Err(io::ErrorKind::InvalidData.into()),
-            None => Ok(()),
+        match is_broken {
+            true => Err(io::ErrorKind::InvalidData.into()),
+            false => Ok(()),
         }
     }
 
-    /// Runs all commands that are there. Returns what is wrong with the next one; the client was
-    /// told.
-    async fn execute_all(&mut self, ahead: &mut Ahead) -> io::Result<Option<Broken>> {
+    /// Runs all commands that are there, and sends replies as soon as there are many. Returns
+    /// whether the next is no command; the client was told.
+    async fn execute_all(&mut self, ahead: &mut Ahead) -> io::Result<bool> {
         let mut now = millis_since_1970();
         let mut start = 0;
         let mut last = None;
@@ -278,7 +278,7 @@ impl<'a> Connection<'a> {
         } else if start > 0 {
             self.input.drain(..start);
         }
-        Ok(broken)
+        Ok(broken.is_some())
     }
 
     /// Executes the first of the commands that are there, as long as none has to wait, with all
@@ -338,7 +338,7 @@ impl<'a> Connection<'a> {
     }
 }
 
-/// Lets all other connections that are ready on this thread run their commands first.
+/// Lets the other connections that are queued on this thread run their commands first.
 ///
 /// A client that sleeps is woken by the first reply that it gets, which takes the kernel as long as
 /// some commands take. With the replies of all connections sent one after the other, it is awake
@@ -405,7 +405,7 @@ async fn flush(
         synced.map_err(|error| io::Error::other(error.to_string()))?;
     }
     let client = &session.client;
-    let mut sent = 0;
+    let (mut sent, mut was_woken) = (0, false);
     while sent < out.bytes.len() || stream.holds_back() {
         let mut woken = pin!(client.woken.notified());
         let rest = &out.bytes[sent..];
@@ -419,12 +419,19 @@ async fn flush(
                 return done;
             }
             // Only an end matters while the client does not read.
-            if woken.as_mut().poll(context).is_ready() && client.is_killed() {
-                return Poll::Ready(Err(io::ErrorKind::ConnectionAborted.into()));
+            if woken.as_mut().poll(context).is_ready() {
+                if client.is_killed() {
+                    return Poll::Ready(Err(io::ErrorKind::ConnectionAborted.into()));
+                }
+                was_woken = true;
             }
             Poll::Pending
         })
         .await?;
+    }
+    if was_woken {
+        // For messages, which are looked for when all is sent.
+        client.woken.notify_one();
     }
     shared.stats.sent.fetch_add(sent as u64, Relaxed);
     out.bytes.clear();

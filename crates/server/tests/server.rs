@@ -327,6 +327,26 @@ fn subscribers_get_messages_in_order() {
 }
 
 #[test]
+fn a_message_that_comes_while_a_client_does_not_read_is_not_forgotten() {
+    let folder = Folder::new();
+    let server = Running::with(&folder, |options| options.threads = 1);
+    let (mut slow, mut other) = (server.client(), server.client());
+    let long = vec![b'x'; 24 << 20];
+    other.send(&encoded(&[b"SET", b"long", &long]));
+    assert_eq!(other.reply(), b"+OK\r\n");
+    slow.ask("HELLO 3");
+    slow.ask("SUBSCRIBE news");
+    // More than the sockets have room for.
+    slow.send(b"GET long\r\n");
+    assert_eq!(slow.next(1), b"$");
+    assert_eq!(other.says("PUBLISH news now"), ":1\r\n");
+    let rest = format!("{}\r\n", long.len()).len() + long.len() + 2;
+    assert_eq!(slow.next(rest).len(), rest);
+    let message = ">3\r\n$7\r\nmessage\r\n$4\r\nnews\r\n$3\r\nnow\r\n";
+    assert_eq!(slow.next(message.len()), message.as_bytes());
+}
+
+#[test]
 fn a_password_is_asked_for() {
     let folder = Folder::new();
     let server = Running::with(&folder, |it| it.password = Some("secret".into()));
