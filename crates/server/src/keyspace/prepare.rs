@@ -208,11 +208,8 @@ impl Keyspace {
                 continue;
             };
             let key = hints.keys.get(&wanted.key);
-            let score = |place| self.store.get_now_at(place, key, score_of);
-            let old = match wanted.place.map(score) {
-                Some(Poll::Ready(old)) => Some(old),
-                Some(Poll::Pending) | None => None,
-            };
+            let old = wanted.place;
+            let old = old.and_then(|place| self.store.peek_at(place, key, score_of));
             if old == Some(new) {
                 continue;
             }
