@@ -277,7 +277,8 @@ struct Parts {
     switch: Option<Run>,
     accesses: Option<Run>,
     io: Option<Run>,
-    device_sleeps: bool,
+    /// The most I/O a second, where the thread sleeps while it waits for the device.
+    io_per_s: f64,
 }
 
 impl Parts {
@@ -291,7 +292,6 @@ impl Parts {
         chain: &Chase<'_, Emulated>,
         device: &mut Device,
     ) -> io::Result<()> {
-        self.device_sleeps = device.sleeps();
         // So many that the core never waits for a timer.
         let io_tasks = match setting.io {
             Io::Timer(_) => 1024,
@@ -314,6 +314,9 @@ impl Parts {
             if fastest.is_none_or(|it| done.core_s() < it.core_s()) {
                 *fastest = Some(done);
             }
+            if is_io && device.sleeps() {
+                self.io_per_s = self.io_per_s.max(done.per_s());
+            }
         }
         Ok(())
     }
@@ -322,15 +325,14 @@ impl Parts {
         let core_s = |part: Option<Run>| part.map_or(0.0, |it| it.core_s());
         let (switch_s, io_s) = (core_s(self.switch), core_s(self.io));
         let access_s = core_s(self.accesses) / f64::from(Self::ACCESSES);
-        let io_per_s = self.io.map_or(f64::INFINITY, |it| it.per_s());
         Costs {
             switch_s,
             // Differences of measurements, which noise could turn around.
             access_s: (access_s - switch_s).max(0.0),
             io_s: (io_s - 2.0 * switch_s).max(0.0),
             // A device that keeps the core busy is not what limits it.
-            io_per_s: match self.device_sleeps && io_s * io_per_s < 0.95 {
-                true => io_per_s,
+            io_per_s: match self.io_per_s > 0.0 && io_s * self.io_per_s < 0.95 {
+                true => self.io_per_s,
                 false => f64::INFINITY,
             },
         }

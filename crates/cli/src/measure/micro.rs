@@ -125,7 +125,7 @@ pub fn run(args: &Args) -> Result<(), Failure> {
     }
     match is_over() {
         true => Err(Failure::Interrupted(
-            "interrupted: points are missing".to_owned(),
+            "interrupted: points or rounds are missing".to_owned(),
         )),
         false => Ok(()),
     }

@@ -24,7 +24,7 @@ fn setting(scale: &Scale, accesses: u32, io_us: [f64; 2], latency_us: f64) -> Se
         io: Io::Timer(Duration::from_micros(10)),
         slice: Duration::from_millis(milliseconds),
         rounds,
-        tasks: vec![32, 128],
+        tasks: vec![12, 16, 32, 128],
         grid: Grid {
             accesses: vec![accesses],
             access_ns: vec![0.0],

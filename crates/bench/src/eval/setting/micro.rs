@@ -51,7 +51,7 @@ pub fn measure(
     let outcome = outcome.map_err(|error| error.to_string())?;
     let rows = outcome.points.first().map(|point| {
         let values = [
-            Values::Rounds(point.per_s.to_vec()),
+            Values::Exact(point.per_s[0]),
             Values::Exact(point.predicted_per_s),
             Values::Exact(point.masking_per_s),
         ];
