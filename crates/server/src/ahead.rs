@@ -122,23 +122,16 @@ impl Ahead {
             };
             let member = match command.group {
                 // A member stands behind its score.
-                "sorted-set" => {
-                    let member = args.get(args.len() - 1);
-                    let score = (command.name == "zadd" && args.len() == 4)
-                        .then(|| float(args.get(2)?))
-                        .flatten();
-                    if let (Some(member), Some(score)) = (member, score) {
-                        return Place::Scored(key, member, score);
-                    }
-                    member
-                }
+                "sorted-set" => args.get(args.len() - 1),
                 "hash" | "set" => args.get(2),
                 // One of many keys is looked for with the others.
                 _ if !command.keys.is_one() => return Place::None,
                 _ if command.flags.has(Flags::OVERWRITES) => return Place::Overwritten(key),
                 _ => return Place::String(key),
             };
-            member.map_or(Place::None, |member| Place::Element(key, member))
+            let is_scored = command.name == "zadd" && args.len() == 4;
+            let score = is_scored.then(|| float(args.get(2)?)).flatten();
+            member.map_or(Place::None, |member| Place::Element(key, member, score))
         });
         keyspace.prepare(held, places, hints);
     }

@@ -13,7 +13,7 @@ use super::{Entry, Error, Keyspace, Kind, StoreKey, store_key};
 pub const LETTERS: [u8; 4] = [b'f', b'l', b'm', b'z'];
 
 /// Where an element's name begins in its key in the store: behind the letter and the id.
-const NAME: usize = 9;
+pub(super) const NAME: usize = 9;
 
 /// Which elements of a letter are wanted, and in which order.
 #[derive(Clone, Copy, Default)]

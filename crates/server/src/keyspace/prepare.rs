@@ -6,15 +6,14 @@ use std::task::Poll;
 use smallvec::SmallVec;
 use timberline_store::{KeyPlace, Places};
 
-use super::aggregate::{score_of, sortable};
+use super::aggregate::score_of;
+use super::elements::NAME;
 use super::locks::Stripe;
-use super::{Entry, Keyspace};
+use super::member::place_key;
+use super::{Entry, Keyspace, StoreKey};
 
 /// Bytes of keys that there is room for at first.
 const BYTES: usize = 1024;
-
-/// Bytes of the id in an element's key.
-const ID: usize = 8;
 
 /// What a command is going to look at.
 #[derive(Clone, Copy)]
@@ -23,38 +22,17 @@ pub enum Place<'a> {
     String(&'a [u8]),
     /// A string that is overwritten, whatever it is.
     Overwritten(&'a [u8]),
-    /// An element of a hash, set or sorted set.
-    Element(&'a [u8], &'a [u8]),
-    /// A member of a sorted set that gets this score.
-    Scored(&'a [u8], &'a [u8], f64),
+    /// An element of a hash, set or sorted set; in the last maybe with the score that it gets.
+    Element(&'a [u8], &'a [u8], Option<f64>),
     /// Nothing that is known in advance.
     None,
-}
-
-/// Keys of the store, one after the other.
-#[derive(Default)]
-struct Keys(Vec<u8>);
-
-impl Keys {
-    /// A key in parts, behind its letter.
-    fn add(&mut self, letter: u8, parts: &[&[u8]]) -> Range<usize> {
-        let start = self.0.len();
-        self.0.push(letter);
-        for part in parts {
-            self.0.extend_from_slice(part);
-        }
-        start..self.0.len()
-    }
-
-    fn get(&self, range: &Range<usize>) -> &[u8] {
-        &self.0[range.clone()]
-    }
 }
 
 /// What was found for some places, while the store keeps those.
 #[derive(Default)]
 pub struct Hints<'h> {
-    keys: Keys,
+    /// Keys of the store, one after the other.
+    bytes: Vec<u8>,
     /// In the order of their places.
     wanted: SmallVec<[Wanted<'h>; 16]>,
     /// Records of keys that have elements.
@@ -72,8 +50,8 @@ struct Wanted<'h> {
     stripe: Stripe,
     /// Of an element: the key that has it.
     owner: Option<u16>,
-    /// The score that it gets.
-    score: Option<f64>,
+    /// Of a member that gets a score: the id of its sorted set, and that.
+    score: Option<(u64, f64)>,
     place: Option<KeyPlace<'h>>,
 }
 
@@ -118,7 +96,7 @@ impl Hints<'_> {
         };
         let wanted = &self.wanted[at];
         let known = |key: &Range<usize>, place| Known {
-            key: self.keys.get(key),
+            key: &self.bytes[key.clone()],
             place,
         };
         let owner = wanted.owner.map(|at| &self.owners[usize::from(at)]);
@@ -127,6 +105,15 @@ impl Hints<'_> {
             record: known(&wanted.key, wanted.place),
             owner: owner.map(|(key, place)| known(key, *place)),
         })
+    }
+
+    /// A key of the store in two parts, behind its letter.
+    fn key(&mut self, letter: u8, first: &[u8], second: &[u8]) -> Range<usize> {
+        let start = self.bytes.len();
+        self.bytes.push(letter);
+        self.bytes.extend_from_slice(first);
+        self.bytes.extend_from_slice(second);
+        start..self.bytes.len()
     }
 }
 
@@ -143,17 +130,16 @@ impl Keyspace {
         if self.node().is_some() {
             return;
         }
-        hints.keys.0.reserve(BYTES);
+        hints.bytes.reserve(BYTES);
         // The last key that has elements.
         let mut last: Option<(&[u8], Owner)> = None;
         for (of, place) in (0..=u16::MAX).zip(places) {
             let (key, name, score) = match place {
-                Place::Element(key, name) => (key, name, None),
-                Place::Scored(key, member, score) => (key, member, Some(score)),
+                Place::Element(key, name, score) => (key, name, score),
                 Place::String(key) | Place::Overwritten(key) => {
                     let wanted = Wanted {
                         of,
-                        key: hints.keys.add(b's', &[key]),
+                        key: hints.key(b's', key, &[]),
                         is_read: matches!(place, Place::String(_)),
                         stripe: Stripe::of(key),
                         owner: None,
@@ -175,18 +161,18 @@ impl Keyspace {
             };
             let wanted = Wanted {
                 of,
-                key: hints.keys.add(letter, &[&id.to_be_bytes(), name]),
+                key: hints.key(letter, &id.to_be_bytes(), name),
                 is_read: true,
                 stripe,
                 owner: Some(owner),
-                score,
+                score: score.map(|score| (id, score)),
                 place: None,
             };
             hints.wanted.push(wanted);
         }
         let mut keys = SmallVec::<[&[u8]; 16]>::new();
         for wanted in &hints.wanted {
-            keys.push(hints.keys.get(&wanted.key));
+            keys.push(&hints.bytes[wanted.key.clone()]);
         }
         let found = self
             .store
@@ -201,24 +187,20 @@ impl Keyspace {
 
     /// The same of the places in the order of scores that members leave, and get.
     fn prepare_orders(&self, held: &Places<'_>, hints: &Hints) {
-        let mut keys = Keys::default();
-        let mut ranges = SmallVec::<[Range<usize>; 32]>::new();
+        let mut places = SmallVec::<[StoreKey; 32]>::new();
         for wanted in &hints.wanted {
-            let Some(new) = wanted.score else {
+            let Some((id, new)) = wanted.score else {
                 continue;
             };
-            let key = hints.keys.get(&wanted.key);
+            let key = &hints.bytes[wanted.key.clone()];
             let old = wanted.place;
             let old = old.and_then(|place| self.store.peek_at(place, key, score_of));
-            if old == Some(new) {
-                continue;
-            }
-            let (id, member) = key[1..].split_at(ID);
-            for score in [Some(new), old].into_iter().flatten() {
-                ranges.push(keys.add(b'z', &[id, &sortable(score), member]));
+            if old != Some(new) {
+                let scores = [Some(new), old].into_iter().flatten();
+                places.extend(scores.map(|score| place_key(id, score, &key[NAME..])));
             }
         }
-        let keys: SmallVec<[&[u8]; 32]> = ranges.iter().map(|it| keys.get(it)).collect();
+        let keys: SmallVec<[&[u8]; 32]> = places.iter().map(|it| &it[..]).collect();
         self.store.prepare(held, &keys, |_| false);
     }
 
@@ -230,8 +212,8 @@ impl Keyspace {
         key: &[u8],
         hints: &mut Hints<'h>,
     ) -> Option<(u8, u64, u16)> {
-        let range = hints.keys.add(b'a', &[key]);
-        let key = hints.keys.get(&range);
+        let range = hints.key(b'a', key, &[]);
+        let key = &hints.bytes[range.clone()];
         let place = self.store.prepare(held, &[key], |_| false)[0];
         let found = self.read_now(Known { key, place }, Entry::elements_of);
         let Poll::Ready(Some((kind, id, _))) = found else {
