@@ -14,7 +14,7 @@ use std::io;
 use std::ops::Range;
 use std::ptr::NonNull;
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering::Relaxed};
-use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
+use std::sync::{Arc, Condvar, Mutex, MutexGuard, OnceLock, PoisonError};
 
 use crate::TierId;
 use crate::budget::Budget;
@@ -67,6 +67,8 @@ struct Tier {
     nodes: Vec<u32>,
     budget: Budget,
     chunks: Mutex<Chunks>,
+    /// Notified when a chunk that was on its way was added or given up.
+    chunk_came: Condvar,
     caches: ThreadCaches,
     /// A bit for each class of which some slots bypass the thread caches.
     bypass: [AtomicU64; 2],
@@ -125,6 +127,7 @@ impl Arenas {
                 nodes: tier.nodes.clone(),
                 budget: Budget::new(tier.limit),
                 chunks: Mutex::new(Chunks::new(chunk, block, part.len())),
+                chunk_came: Condvar::new(),
                 caches: ThreadCaches::default(),
                 bypass: Default::default(),
                 tables: AtomicUsize::new(0),
@@ -291,7 +294,7 @@ impl Arenas {
         this.budget.limit().saturating_sub(tables)
     }
 
-    /// Sets the limit of a tier. While more than that is committed, nothing is committed, and
+    /// Sets the limit of a tier. While more than that is committed, no more is charged, and
     /// [`Arenas::evacuate`] chooses the chunks to empty.
     ///
     /// # Errors

@@ -5,6 +5,8 @@
 //! a few slots each take little, and a growing class soon takes whole chunks. Where the budget or
 //! the addresses do not allow that size, the chunk is smaller, down to a single slot.
 //!
+//! A chunk on its way has addresses, and no slots yet: its memory is committed without the lock.
+//!
 //! Invariants: a chunk is in `partial` while it has a free slot; a chunk whose slots are all free
 //! is removed at once; offsets are relative to the tier's start.
 
@@ -21,6 +23,10 @@ const FIRST: usize = 16 << 10;
 
 /// A class with fewer bytes in its chunks is not drained alone.
 const LEAST_TO_DRAIN: usize = 256 << 10;
+
+/// While more than one of so many bytes of a class is on its way, threads that need a slot wait for
+/// one of those chunks. So a small class does not get a whole chunk for each thread.
+const COMING: usize = 16;
 
 /// Slots in use for each whole chunk's bytes, at most, where a draining class is all but empty.
 const STRAGGLERS: usize = 64;
@@ -75,6 +81,8 @@ pub struct Chunks {
     partial: [BTreeSet<(bool, u32)>; CLASSES],
     /// By class, the number of pages in its chunks.
     pages: [usize; CLASSES],
+    /// By class, the number of pages that are being committed for it.
+    coming: [usize; CLASSES],
     /// By class, the number of free slots.
     free: [usize; CLASSES],
     /// The number of compaction candidates.
@@ -98,6 +106,7 @@ impl Chunks {
             chunk_at: Vec::new(),
             partial: std::array::from_fn(|_| BTreeSet::new()),
             pages: [0; CLASSES],
+            coming: [0; CLASSES],
             free: [0; CLASSES],
             leaving: 0,
             draining: false,
@@ -109,23 +118,28 @@ impl Chunks {
     /// Takes up to `most` free slots in order of address, those of compaction candidates last. O(1)
     /// each.
     pub fn take(&mut self, class: usize, most: usize) -> Vec<usize> {
-        let size = size_of_class(class);
         let mut slots = Vec::with_capacity(most);
         while slots.len() < most
             && let Some(&(leaves, first)) = self.partial[class].first()
             && !(leaves && self.evacuating)
         {
-            let index = self.chunk_at[first as usize] - 1;
-            let chunk = self.chunks[index as usize].as_mut().expect("it has pages");
-            let start = first as usize * PAGE;
-            let left = most - slots.len();
-            chunk.free -= chunk.bits.pop(left, |slot| slots.push(start + slot * size));
-            if chunk.free == 0 {
-                self.partial[class].pop_first();
-            }
+            self.take_from(first, most, &mut slots);
         }
-        self.free[class] -= slots.len();
         slots
+    }
+
+    /// Takes free slots of the chunk at a page, until there are `most`.
+    fn take_from(&mut self, first: u32, most: usize, slots: &mut Vec<usize>) {
+        let index = self.chunk_at[first as usize] - 1;
+        let chunk = self.chunks[index as usize].as_mut().expect("it has pages");
+        let (class, start) = (chunk.class, first as usize * PAGE);
+        let (size, left) = (size_of_class(class), most - slots.len());
+        let taken = chunk.bits.pop(left, |slot| slots.push(start + slot * size));
+        chunk.free -= taken;
+        if chunk.free == 0 {
+            self.partial[class].remove(&chunk.place());
+        }
+        self.free[class] -= taken;
     }
 
     /// The wanted bytes of the next chunk of `class`, then the smaller sizes to fall back on.
@@ -146,20 +160,47 @@ impl Chunks {
         })
     }
 
-    /// Reserves addresses for a chunk of `bytes` bytes. Returns their offset.
-    pub fn reserve(&mut self, bytes: usize) -> Option<usize> {
+    /// Reserves addresses for a chunk of `bytes` bytes, which is on its way until it is
+    /// [added](Chunks::add) or [given up](Chunks::give_up). Returns their offset.
+    pub fn begin(&mut self, class: usize, bytes: usize) -> Option<usize> {
         let first = self.vacant.take((bytes / PAGE) as u32)?;
+        self.coming[class] += bytes / PAGE;
         Some(first as usize * PAGE)
     }
 
+    /// Whether so much is on its way for a class that a thread waits for it instead of committing
+    /// one more chunk.
+    pub fn enough_coming(&self, class: usize) -> bool {
+        self.coming[class] * COMING > self.pages[class]
+    }
+
+    /// Whether a chunk for a class is on its way.
+    pub fn is_coming(&self, class: usize) -> bool {
+        self.coming[class] > 0
+    }
+
+    /// Whether any chunk is on its way.
+    pub fn any_coming(&self) -> bool {
+        self.coming.iter().any(|&pages| pages > 0)
+    }
+
+    /// The memory of a chunk could not be committed.
+    pub fn give_up(&mut self, class: usize, offset: usize, bytes: usize) {
+        self.coming[class] -= bytes / PAGE;
+        self.vacate(offset, bytes);
+    }
+
     /// Releases reserved addresses.
-    pub fn vacate(&mut self, offset: usize, bytes: usize) {
+    fn vacate(&mut self, offset: usize, bytes: usize) {
         self.vacant
             .give((offset / PAGE) as u32, (bytes / PAGE) as u32);
     }
 
-    /// Adds a chunk for slots of `class`, in memory committed at reserved addresses.
-    pub fn add(&mut self, class: usize, offset: usize, bytes: usize) {
+    /// Adds a chunk for slots of `class`, whose memory is committed now, and takes up to `most` of
+    /// its slots. They are of no other chunk, though others may have some again by now: a chunk is
+    /// removed with its last used slot, so it would stay if it never had one.
+    pub fn add(&mut self, class: usize, offset: usize, bytes: usize, most: usize) -> Vec<usize> {
+        self.coming[class] -= bytes / PAGE;
         self.end_drain();
         self.drained &= !bit(class);
         let slots = bytes / size_of_class(class);
@@ -191,6 +232,9 @@ impl Chunks {
         self.partial[class].insert((false, first));
         self.pages[class] += pages as usize;
         self.free[class] += slots;
+        let mut taken = Vec::with_capacity(most);
+        self.take_from(first, most, &mut taken);
+        taken
     }
 
     /// Frees a slot. If that empties its chunk, removes the chunk and returns its `(offset,

@@ -62,6 +62,10 @@ impl Arenas {
         let this = &self.tiers[tier.index()];
         self.flush(tier);
         let mut chunks = lock(&this.chunks);
+        // A chunk on its way is charged, and can't be chosen yet.
+        while this.budget.excess() > 0 && chunks.any_coming() {
+            chunks = this.wait_for_chunk(chunks);
+        }
         let chosen = chunks.choose_to_evacuate(this.budget.excess());
         self.chosen(tier, chunks, chosen)
     }

@@ -2,6 +2,7 @@
 //! decommits chunks.
 
 use std::sync::atomic::Ordering::Relaxed;
+use std::sync::{MutexGuard, PoisonError};
 
 use super::chunks::Chunks;
 use super::{Arenas, Limit, OutOfMemory, Tier, lock, thread_caches};
@@ -27,11 +28,27 @@ impl Arenas {
     fn refill(&self, id: TierId, class: usize) -> Result<usize, Limit> {
         let tier = &self.tiers[id.index()];
         let mut chunks = lock(&tier.chunks);
-        let mut slots = chunks.take(class, thread_caches::batch(class));
-        if slots.is_empty() {
-            self.commit(id, &mut chunks, class)?;
-            slots = chunks.take(class, thread_caches::batch(class));
-        }
+        let mut slots = loop {
+            let slots = chunks.take(class, thread_caches::batch(class));
+            if !slots.is_empty() {
+                break slots;
+            }
+            if chunks.enough_coming(class) {
+                chunks = tier.wait_for_chunk(chunks);
+                continue;
+            }
+            match self.begin(id, &mut chunks, class) {
+                Ok((offset, bytes)) => {
+                    drop(chunks);
+                    let committed = self.commit(id, class, offset, bytes)?;
+                    chunks = committed.0;
+                    break committed.1;
+                }
+                // What is missing may be on its way.
+                Err(_) if chunks.is_coming(class) => chunks = tier.wait_for_chunk(chunks),
+                Err(limit) => return Err(limit),
+            }
+        };
         if tier.bypasses(class) {
             chunks.end_drain_of(class);
             if tier.slack() < MIN_SLACK {
@@ -44,23 +61,25 @@ impl Arenas {
             *slot += tier.span.start;
         }
         slots.reverse();
-        Ok(tier.caches.stock(class, &slots).expect("a chunk has slots"))
+        Ok(tier.caches.stock(class, &slots).expect("some were taken"))
     }
 
-    /// Commits a new chunk: the largest wanted size that fits the budget and has addresses.
-    fn commit(&self, id: TierId, chunks: &mut Chunks, class: usize) -> Result<(), Limit> {
+    /// Charges a new chunk, and reserves its addresses: the largest wanted size for which there are
+    /// both. Returns its offset in the tier, and its bytes.
+    fn begin(
+        &self,
+        id: TierId,
+        chunks: &mut Chunks,
+        class: usize,
+    ) -> Result<(usize, usize), Limit> {
         let tier = &self.tiers[id.index()];
         let mut met = Limit::Budget;
         for bytes in chunks.sizes(class) {
             if !tier.budget.charge_leaving(bytes, tier.left_to_tables()) {
                 continue;
             }
-            match self.back(id, chunks, bytes) {
-                Ok(offset) => {
-                    chunks.add(class, offset, bytes);
-                    tier.let_bypass(chunks);
-                    return Ok(());
-                }
+            match self.place(id, chunks, class, bytes) {
+                Ok(offset) => return Ok((offset, bytes)),
                 Err(limit) => {
                     tier.budget.release(bytes);
                     met = limit;
@@ -73,38 +92,58 @@ impl Arenas {
         Err(met)
     }
 
-    /// Finds addresses for a charged chunk, and commits its memory and its part of the side table.
-    /// Returns its offset in the tier.
-    fn back(&self, id: TierId, chunks: &mut Chunks, bytes: usize) -> Result<usize, Limit> {
-        let tier = &self.tiers[id.index()];
-        let offset = chunks.reserve(bytes).ok_or(Limit::Addresses)?;
-        let covered = self
-            .side
-            .get()
-            .map_or(Ok(()), |side| side.cover(self, id, offset, bytes));
-        if let Err(limit) = covered {
-            chunks.vacate(offset, bytes);
-            return Err(limit);
+    /// Reserves addresses for a charged chunk, and commits its part of the side table.
+    fn place(
+        &self,
+        id: TierId,
+        chunks: &mut Chunks,
+        class: usize,
+        bytes: usize,
+    ) -> Result<usize, Limit> {
+        let offset = chunks.begin(class, bytes).ok_or(Limit::Addresses)?;
+        if let Some(side) = self.side.get() {
+            let covered = side.cover(self, id, offset, bytes);
+            covered.inspect_err(|_| chunks.give_up(class, offset, bytes))?;
         }
+        Ok(offset)
+    }
+
+    /// Commits the memory of a chunk that has [begun](Self::begin), adds it, and takes some of its
+    /// slots. The chunks are not locked while the kernel provides the memory, as that can take
+    /// milliseconds.
+    fn commit(
+        &self,
+        id: TierId,
+        class: usize,
+        offset: usize,
+        bytes: usize,
+    ) -> Result<(MutexGuard<'_, Chunks>, Vec<usize>), Limit> {
+        let tier = &self.tiers[id.index()];
         let start = tier.span.start - self.span.start + offset;
         if self.huge_chunk == Some(bytes) {
             self.range.use_huge_pages(start, bytes, true);
         }
         let committed = tier.commit(&self.range, start, bytes);
-        committed.inspect_err(|_| {
-            chunks.vacate(offset, bytes);
+        let mut chunks = lock(&tier.chunks);
+        tier.chunk_came.notify_all();
+        if let Err(limit) = committed {
             self.decommit(id, offset, bytes);
-        })?;
-        Ok(offset)
+            chunks.give_up(class, offset, bytes);
+            tier.budget.release(bytes);
+            return Err(limit);
+        }
+        let slots = chunks.add(class, offset, bytes, thread_caches::batch(class));
+        tier.let_bypass(&chunks);
+        Ok((chunks, slots))
     }
 
-    /// Decommits a removed chunk, and the part of the side table that only it needs. The caller
+    /// Decommits a chunk's memory, and the part of the side table that only it needs. The caller
     /// holds the lock of the tier's chunks, so that no other chunk gets the addresses before.
     #[allow(unsafe_code)]
     fn decommit(&self, id: TierId, offset: usize, bytes: usize) {
         let start = self.tiers[id.index()].span.start - self.span.start + offset;
-        // SAFETY: a chunk is removed when all of its slots were freed, so none is in use; late
-        // readers read only atomics there.
+        // SAFETY: none of its slots is in use: the chunk was removed when all of them were freed,
+        // or could not be added. Late readers read only atomics there.
         unsafe { self.range.decommit(start, bytes) };
         if self.huge_chunk == Some(bytes) {
             self.range.use_huge_pages(start, bytes, false);
@@ -186,6 +225,15 @@ impl Tier {
         let bits = chunks.bypassing();
         self.bypass[0].store(bits as u64, Relaxed);
         self.bypass[1].store((bits >> 64) as u64, Relaxed);
+    }
+
+    /// Waits until another thread has committed a chunk, or could not.
+    pub(super) fn wait_for_chunk<'a>(
+        &self,
+        chunks: MutexGuard<'a, Chunks>,
+    ) -> MutexGuard<'a, Chunks> {
+        let woken = self.chunk_came.wait(chunks);
+        woken.unwrap_or_else(PoisonError::into_inner)
     }
 
     /// Commits charged memory.

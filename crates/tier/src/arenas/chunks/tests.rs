@@ -15,8 +15,8 @@ fn with_one(class: usize, bytes: usize) -> Chunks {
 
 fn grow(chunks: &mut Chunks, class: usize, most: usize) -> usize {
     let bytes = chunks.sizes(class).find(|&bytes| bytes <= most).unwrap();
-    let offset = chunks.reserve(bytes).unwrap();
-    chunks.add(class, offset, bytes);
+    let offset = chunks.begin(class, bytes).unwrap();
+    chunks.add(class, offset, bytes, 0);
     bytes
 }
 
@@ -194,4 +194,46 @@ fn an_address_within_a_slot_is_caught() {
     let mut chunks = with_one(class_of(1024), 4096);
     chunks.take(class_of(1024), 1);
     chunks.put(class_of(1024), 8);
+}
+
+#[test]
+fn about_a_sixteenth_of_a_class_is_on_its_way_at_once() {
+    const KIB: usize = 1 << 10;
+    let class = class_of(256);
+    let mut chunks = Chunks::new(16 * KIB, MIB, 2 * MIB);
+    assert!(!chunks.enough_coming(class), "it has none");
+    let first = chunks.begin(class, 16 * KIB).unwrap();
+    assert!(chunks.enough_coming(class) && chunks.any_coming());
+    assert!(!chunks.enough_coming(class_of(512)), "that is another's");
+    chunks.give_up(class, first, 16 * KIB);
+    assert!(!chunks.enough_coming(class) && !chunks.any_coming());
+    for _ in 0..32 {
+        grow(&mut chunks, class, 16 * KIB);
+    }
+    // Two of 32 are a sixteenth, so a third may begin.
+    let coming = [(); 3].map(|()| {
+        assert!(!chunks.enough_coming(class));
+        chunks.begin(class, 16 * KIB).unwrap()
+    });
+    assert!(chunks.enough_coming(class));
+    for offset in coming {
+        assert_eq!(chunks.add(class, offset, 16 * KIB, 0), []);
+    }
+    assert_eq!(chunks.take(class, 36 * 64).len(), 35 * 64);
+}
+
+/// A slot of another chunk may come back while the memory of a new one is on its way.
+#[test]
+fn a_new_chunk_goes_when_its_slots_are_back_though_others_had_free_ones() {
+    let class = class_of(256);
+    let mut chunks = with_one(class, 4096);
+    let held = chunks.take(class, 16);
+    let offset = chunks.begin(class, 4096).unwrap();
+    for &slot in &held[1..] {
+        assert_eq!(chunks.put(class, slot), None);
+    }
+    let slots = chunks.add(class, offset, 4096, 2);
+    assert_eq!(slots, [offset, offset + 256]);
+    assert_eq!(chunks.put(class, slots[0]), None);
+    assert_eq!(chunks.put(class, slots[1]), Some((offset, 4096)));
 }

@@ -54,3 +54,33 @@ fn slots_travel_between_threads() {
         "though no thread's count is 0"
     );
 }
+
+/// While one thread commits the last chunk of a tier, the others meet its limit, and must not take
+/// that for the end.
+#[test]
+fn threads_wait_for_the_last_chunk_that_is_on_its_way() {
+    const LIMIT: usize = 24 << 20;
+    const SIZE: usize = 1024;
+    for round in 0..10 {
+        let mut config = ArenasConfig::two_tiers(LIMIT, 0);
+        config.chunk_bytes = 1 << 20;
+        config.huge_pages = false;
+        let arenas = Arenas::new(&config).unwrap();
+        let held = AtomicUsize::new(0);
+        std::thread::scope(|scope| {
+            for _ in 0..4 {
+                scope.spawn(|| {
+                    let bytes = fill(&arenas, TierId::FAST, SIZE).len() * SIZE;
+                    // What threads have cached may be on its way to them.
+                    let used = arenas.used(TierId::FAST);
+                    assert!(used + (256 << 10) >= LIMIT, "full with {used} bytes in use");
+                    held.fetch_add(bytes, Relaxed);
+                });
+            }
+        });
+        arenas.trim();
+        let rest = fill(&arenas, TierId::FAST, SIZE).len() * SIZE;
+        assert_eq!(held.into_inner() + rest, LIMIT, "round {round}");
+        assert_eq!(arenas.budget(TierId::FAST).peak(), LIMIT);
+    }
+}
