@@ -3,7 +3,7 @@
 use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
 
-use timberline_server::{Durability, Error, Options, Server};
+use timberline_server::{Durability, Error, INDEX_MAP, Options, Server};
 use timberline_store::{CacheMemory, Caching, Error as StoreError, IndexMap, IndexMemory};
 use timberline_tier::topology::Topology;
 use timberline_tree::{Art, BTree, Builder};
@@ -61,7 +61,7 @@ pub struct Args {
     #[arg(long, default_value = "1GB", value_parser = memory, value_name = "BYTES")]
     memory: u64,
     /// Which map the index is: `art` takes less processor time, `btree` less memory
-    #[arg(long, default_value_t, value_name = "MAP")]
+    #[arg(long, default_value_t = INDEX_MAP, value_name = "MAP")]
     index_map: IndexMap,
     /// Keep no more of the index than this in fast memory, the most used parts; the others are in
     /// the slow memory that this machine has, or that --slow-nodes names

@@ -35,7 +35,7 @@ mod tls;
 mod watchman;
 
 pub use cluster::{Balance, ClusterOptions, Reloaded, reload};
-pub use options::{Durability, Options, TlsClients, TlsOptions, bytes};
+pub use options::{Durability, INDEX_MAP, Options, TlsClients, TlsOptions, bytes};
 pub use server::{Error, Handle, Server};
 
 /// The version of Redis whose answers these are. Client libraries ask for it.

@@ -3,9 +3,13 @@
 use std::net::SocketAddr;
 use std::path::PathBuf;
 
-use timberline_store::{Caching, IndexMemory};
+use timberline_store::{Caching, IndexMap, IndexMemory};
 
 use crate::cluster::ClusterOptions;
+
+/// Which map a server's index is unless [`Options::index`] says otherwise. Commands find most of
+/// their records in memory, and the lookup is a good part of what they take then.
+pub const INDEX_MAP: IndexMap = IndexMap::Art;
 
 /// When a write is acknowledged, and so what a crash of the machine can lose.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -131,7 +135,7 @@ impl Options {
             disk: None,
             backups: None,
             memory: 1 << 30,
-            index: IndexMemory::default(),
+            index: IndexMemory::plain(INDEX_MAP),
             caching: Caching::default(),
             capacity: u64::MAX,
             segment_bytes: timberline_store::Options::default().segment_bytes,

@@ -368,7 +368,7 @@ mod tests {
                 records: 20_000,
                 value_bytes: 200,
                 memory_bytes: 256 << 20,
-                index_map: IndexMap::default(),
+                index_map: IndexMap::Art,
                 files: None,
                 in_flight: 8,
                 threads: 1,

@@ -42,9 +42,10 @@ pub struct StoreArgs {
         value_name = "BYTES"
     )]
     memory_limit: u64,
-    /// Which map the index is: `art` takes less processor time, `btree` less memory
-    #[arg(long, default_value_t, requires = "store", value_name = "MAP")]
-    index_map: IndexMap,
+    /// Which map the index is: `art` takes less processor time, `btree` less memory; by default
+    /// `btree`, and `art` with --index-memory
+    #[arg(long, requires = "store", value_name = "MAP")]
+    index_map: Option<IndexMap>,
     /// Requests in flight
     #[arg(
         long,
@@ -90,6 +91,17 @@ pub struct StoreArgs {
     index_memory: Vec<SlowMemory>,
 }
 
+impl StoreArgs {
+    /// Which map the index is: in slow memory, the one that needs few of its lines.
+    fn index_map(&self) -> IndexMap {
+        self.index_map
+            .unwrap_or(match self.index_memory.is_empty() {
+                true => IndexMap::default(),
+                false => IndexMap::Art,
+            })
+    }
+}
+
 fn memory(text: &str) -> Result<u64, String> {
     let bytes = timberline_server::bytes(text);
     bytes.ok_or_else(|| "it takes a number with a unit: KB, MB or GB".into())
@@ -125,7 +137,7 @@ pub fn run(args: &Args) -> Result<(), Failure> {
         records,
         value_bytes,
         memory_bytes: args.store.memory_limit,
-        index_map: args.store.index_map,
+        index_map: args.store.index_map(),
         in_flight: args.store.in_flight.into(),
         threads: args.store.get_threads.into(),
         warm: args.store.warm.unwrap_or(0),

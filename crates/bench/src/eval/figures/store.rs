@@ -21,7 +21,7 @@ fn setting(scale: &Scale, latency_us: u32) -> SlowSetting {
             records,
             value_bytes: 1500,
             memory_bytes: 512 << 20,
-            index_map: IndexMap::default(),
+            index_map: IndexMap::Art,
             files: None,
             in_flight: 64,
             threads: 1,
