@@ -9,9 +9,10 @@ use super::{ByteTree, Core, Map};
 use crate::value::Represent;
 use crate::{Error, Key, MAX_KEY, Value};
 
-/// A batch ends with this many records, or bytes of keys.
-const RECORDS: usize = 8192;
-const BYTES: usize = 256 << 10;
+/// A batch ends with this many records, or bytes of keys. Each are 64 KiB: the C library gives
+/// blocks from 128 KiB on back to the system, so twice as much took four times the page faults.
+const RECORDS: usize = 4096;
+const BYTES: usize = 64 << 10;
 
 /// Ascending keys of at most [`MAX_KEY`] bytes, with values that are words.
 #[derive(Default)]
