@@ -40,9 +40,9 @@ impl Arenas {
             match self.begin(id, &mut chunks, class) {
                 Ok((offset, bytes)) => {
                     drop(chunks);
-                    let committed = self.commit(id, class, offset, bytes)?;
-                    chunks = committed.0;
-                    break committed.1;
+                    let slots;
+                    (chunks, slots) = self.commit(id, class, offset, bytes)?;
+                    break slots;
                 }
                 // What is missing may be on its way.
                 Err(_) if chunks.is_coming(class) => chunks = tier.wait_for_chunk(chunks),
