@@ -2,6 +2,9 @@
 
 /// A number as `INCRBYFLOAT` reads one.
 pub(crate) fn float(text: &[u8]) -> Option<f64> {
+    if let Some(number) = short_whole(text) {
+        return Some(number);
+    }
     let text = std::str::from_utf8(text).ok()?;
     let unsigned = text.strip_prefix(['+', '-']).unwrap_or(text);
     let known = unsigned.starts_with(|it: char| it.is_ascii_digit() || it == '.')
@@ -12,6 +15,19 @@ pub(crate) fn float(text: &[u8]) -> Option<f64> {
     // What overflows is refused, not infinite.
     let is_written_infinite = unsigned.starts_with(['i', 'I']);
     (!number.is_nan() && (number.is_finite() || is_written_infinite)).then_some(number)
+}
+
+/// A number of a few digits and nothing else, as most scores are: it takes a tenth of the time.
+fn short_whole(text: &[u8]) -> Option<f64> {
+    // So many are exact.
+    if !(1..=15).contains(&text.len()) {
+        return None;
+    }
+    let number = text.iter().try_fold(0, |number, &byte| {
+        byte.is_ascii_digit()
+            .then(|| number * 10 + u64::from(byte - b'0'))
+    });
+    number.map(|it| it as f64)
 }
 
 /// Digits behind the point that sums keep.
@@ -83,6 +99,29 @@ pub(crate) fn decimal(number: f64) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn numbers_are_read() {
+        for (text, expected) in [
+            ("0", Some(0.0)),
+            ("007", Some(7.0)),
+            ("123456789012345", Some(123_456_789_012_345.0)),
+            ("1234567890123456789", Some(1_234_567_890_123_456_789.0)),
+            ("-12", Some(-12.0)),
+            ("+1.5", Some(1.5)),
+            (".5", Some(0.5)),
+            ("1e3", Some(1000.0)),
+            ("-inf", Some(f64::NEG_INFINITY)),
+            ("1e999", None),
+            ("nan", None),
+            ("", None),
+            ("1x", None),
+            (" 1", None),
+        ] {
+            assert_eq!(float(text.as_bytes()), expected, "{text}");
+        }
+        assert!(float(b"-0").is_some_and(f64::is_sign_negative));
+    }
 
     #[test]
     fn sums_are_those_of_decimal_numbers() {
