@@ -12,6 +12,15 @@ use crate::pending::Pending;
 use crate::queue::{Action, Queue, Request};
 use crate::simulation::{FileId, Simulation};
 
+/// What a system says where a disk can't read or write.
+pub(crate) const EIO: i32 = 5;
+
+/// Whether a read failed because the disk can't read what is there: other places of the file may be
+/// readable.
+pub fn is_unreadable(error: &io::Error) -> bool {
+    error.raw_os_error() == Some(EIO)
+}
+
 /// How to open a file: for reading, and with the options that are set.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct Mode {

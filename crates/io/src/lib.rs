@@ -51,7 +51,7 @@ mod wait;
 pub use buffer::{BLOCK, Buffer};
 pub use disk::{Disk, Kind, Lock};
 pub use driver::{Driver, Spawned, Unparker};
-pub use file::{File, Mode};
+pub use file::{File, Mode, is_unreadable};
 pub use queue::Counts;
 pub use simulation::{Faults, SECTOR, Simulation};
 pub use wait::wait_for;

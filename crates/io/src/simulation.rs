@@ -2,10 +2,12 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::io::{self, ErrorKind};
+use std::ops::Range;
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, MutexGuard};
 
 use crate::Mode;
+use crate::file::EIO;
 use crate::queue::Action;
 
 /// Bytes that a disk writes whole or not at all.
@@ -81,6 +83,8 @@ struct Data {
     changes: Vec<Change>,
     /// Bytes for which there is space.
     allocated: u64,
+    /// Sectors that can't be read, by number.
+    lost: BTreeSet<u64>,
 }
 
 #[derive(Clone)]
@@ -169,6 +173,15 @@ impl Simulation {
                 *byte ^= mask;
             }
         }
+        Ok(())
+    }
+
+    /// Has reads of the sector with this byte of a file fail as those of a broken one do, until it
+    /// is written again.
+    pub fn lose_sector(&self, path: &Path, byte: u64) -> io::Result<()> {
+        let mut state = self.lock();
+        let id = *state.names.get(path).ok_or(ErrorKind::NotFound)?;
+        state.data(id)?.lost.insert(byte / SECTOR as u64);
         Ok(())
     }
 
@@ -358,8 +371,11 @@ impl State {
 
     fn read(&mut self, id: FileId, bytes: &mut [u8], offset: u64) -> io::Result<usize> {
         let most = self.transferred(bytes.len());
-        let now = &self.data(id)?.now;
-        let rest = now.get(offset as usize..).unwrap_or_default();
+        let data = self.data(id)?;
+        if data.lost.range(sectors(offset, most)).next().is_some() {
+            return Err(io::Error::from_raw_os_error(EIO));
+        }
+        let rest = data.now.get(offset as usize..).unwrap_or_default();
         let read = most.min(rest.len());
         bytes[..read].copy_from_slice(&rest[..read]);
         Ok(read)
@@ -371,6 +387,8 @@ impl State {
         self.make_space(id, end)?;
         let data = self.data(id)?;
         data.allocated = data.allocated.max(end);
+        let overwritten = sectors(offset, written);
+        data.lost.retain(|it| !overwritten.contains(it));
         let change = Change::Write(offset, bytes[..written].to_vec());
         change.apply(&mut data.now);
         data.changes.push(change);
@@ -394,6 +412,12 @@ impl State {
     }
 }
 
+/// The numbers of the sectors of which a request reads or writes bytes.
+fn sectors(offset: u64, bytes: usize) -> Range<u64> {
+    let sector = SECTOR as u64;
+    offset / sector..(offset + bytes as u64).div_ceil(sector)
+}
+
 impl Data {
     fn after_crash(&self, draws: &mut fastrand::Rng) -> Data {
         let now = self.surviving(draws);
@@ -403,6 +427,7 @@ impl Data {
             now,
             changes: Vec::new(),
             allocated,
+            lost: self.lost.clone(),
         }
     }
 

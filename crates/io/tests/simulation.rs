@@ -3,7 +3,7 @@
 use std::io::ErrorKind;
 use std::path::Path;
 
-use timberline_io::{Buffer, Disk, Driver, Faults, File, Mode, SECTOR, Simulation};
+use timberline_io::{Buffer, Disk, Driver, Faults, File, Mode, SECTOR, Simulation, is_unreadable};
 
 const FILE: &str = "folder/file";
 
@@ -242,6 +242,34 @@ fn bits_flip() {
         .flip_bit(Path::new("folder/none"), 0)
         .expect_err("no file");
     assert_eq!(missing.kind(), ErrorKind::NotFound);
+}
+
+#[test]
+fn a_lost_sector_is_unreadable_until_it_is_written() {
+    let simulation = Simulation::new(1);
+    let (_, mut driver, file) = opened(&simulation);
+    let whole = 8 * SECTOR;
+    driver.block_on(async {
+        let (buffer, written) = file.write_all(filled(7, whole), 0..whole, 0).await;
+        written.expect("it is written");
+        let path = Path::new("folder/file");
+        simulation
+            .lose_sector(path, 3 * SECTOR as u64 + 5)
+            .expect("it is there");
+        let (buffer, read) = file.read_exact(buffer, 0..whole, 0).await;
+        assert!(is_unreadable(&read.expect_err("a sector is lost")));
+        let (buffer, read) = file.read_exact(buffer, 0..3 * SECTOR, 0).await;
+        read.expect("it is before the lost sector");
+        let behind = 4 * SECTOR as u64;
+        let (buffer, read) = file.read_exact(buffer, 0..4 * SECTOR, behind).await;
+        read.expect("it is behind");
+        let (buffer, written) = file.write_all(buffer, 0..SECTOR, 3 * SECTOR as u64).await;
+        written.expect("it is written");
+        file.read_exact(buffer, 0..whole, 0)
+            .await
+            .1
+            .expect("it was written again");
+    });
 }
 
 #[test]
