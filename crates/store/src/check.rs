@@ -5,12 +5,13 @@ use std::path::PathBuf;
 
 use timberline_io::SECTOR;
 
+use crate::header::{HEADER, Header};
 use crate::location::{Location, SegmentId};
 use crate::pieces::{Descriptor, piece_of};
 use crate::read::read;
 use crate::record::{Kind, Record};
 use crate::records::Records;
-use crate::segment::START;
+use crate::segment::{START, Segment};
 use crate::store::PENDING;
 use crate::{Error, Store};
 
@@ -32,9 +33,10 @@ pub struct Damage {
     pub path: PathBuf,
     /// Where in the file, in bytes.
     pub place: Range<u64>,
-    /// The keys whose values are lost, in order. None if all records there were obsolete; or if
-    /// they were pieces of an [`incomplete`](Check::incomplete) value, and nobody can tell any more
-    /// of which.
+    /// The keys whose values are lost, in order; those of [dropped](crate::Dropped) records as long
+    /// as the store that dropped them is open. None if no key has its value there: if all records
+    /// were obsolete, or the place is a segment's header; or if they were pieces of an
+    /// [`incomplete`](Check::incomplete) value, and nobody can tell any more of which.
     pub keys: Vec<Vec<u8>>,
 }
 
@@ -64,17 +66,16 @@ impl Store {
         // Ascending by segment and place.
         let mut found: Vec<(SegmentId, Damage)> = Vec::new();
         for segment in self.inner.log.segments() {
+            let block = read(&segment, 0..START).await?;
+            if Header::decode(&block).is_err() {
+                found.push((segment.id(), self.damage(&segment, 0..HEADER as u64)));
+            }
             let mut records = Records::new(&segment, START);
             loop {
                 let next = records.next().await?;
-                if let Some(from) = records.take_damage() {
+                if let Some(damaged) = records.take_damage() {
                     let to = next.map_or(segment.written(), Location::offset);
-                    let damage = Damage {
-                        path: segment.path.clone(),
-                        place: from..to,
-                        keys: Vec::new(),
-                    };
-                    found.push((segment.id(), damage));
+                    found.push((segment.id(), self.damage(&segment, damaged.from..to)));
                 }
                 if next.is_none() {
                     break;
@@ -103,6 +104,17 @@ impl Store {
             damaged: found.into_iter().map(|it| it.1).collect(),
             incomplete: self.incomplete(),
         })
+    }
+
+    /// A damaged place, with what opening the store found that it costs.
+    fn damage(&self, segment: &Segment, place: Range<u64>) -> Damage {
+        let dropped = self.inner.dropped.iter();
+        let here = dropped.filter(|it| it.path == segment.path && place.contains(&it.offset));
+        Damage {
+            path: segment.path.clone(),
+            keys: here.flat_map(|it| it.keys.clone()).collect(),
+            place,
+        }
     }
 
     /// The key of which a piece was at a damaged place, if opening the store did not find that

@@ -8,9 +8,10 @@ use std::sync::Arc;
 use timberline_io::{BLOCK, Buffer};
 
 use crate::head::{AT_ONCE, Flush, Head, Heat};
+use crate::header::Header;
 use crate::log::{RESERVE, SPARES, State};
 use crate::record::{Kind, Record};
-use crate::segment::{Header, Segment};
+use crate::segment::Segment;
 use crate::store::Inner;
 use crate::{Error, Store, join};
 

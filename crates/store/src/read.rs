@@ -3,7 +3,7 @@
 use std::sync::Arc;
 use std::task::Poll;
 
-use timberline_io::{Buffer, SECTOR};
+use timberline_io::{Buffer, SECTOR, is_unreadable};
 
 use crate::Error;
 use crate::location::{Location, SegmentId};
@@ -255,14 +255,30 @@ pub(crate) async fn read(segment: &Segment, range: std::ops::Range<u64>) -> Resu
     read_into(segment, buffer, range).await
 }
 
-/// The same, to the front of this buffer.
+/// The same, to the front of this buffer. Sectors that the disk can't read come as ones, which are no
+/// record: so they cost the records that they have, as damaged bytes do.
 pub(crate) async fn read_into(
     segment: &Segment,
     buffer: Buffer,
     range: std::ops::Range<u64>,
 ) -> Result<Buffer, Error> {
     let bytes = (range.end - range.start) as usize;
-    let (buffer, read) = segment.file.read_exact(buffer, 0..bytes, range.start).await;
-    read.map_err(Error::disk(&segment.path))?;
+    let (mut buffer, read) = segment.file.read_exact(buffer, 0..bytes, range.start).await;
+    match read {
+        Err(error) if is_unreadable(&error) => {}
+        read => return read.map(|()| buffer).map_err(Error::disk(&segment.path)),
+    }
+    let mut start = range.start;
+    while start < range.end {
+        let end = start + SECTOR as u64;
+        let part = (start - range.start) as usize..(end - range.start) as usize;
+        let read;
+        (buffer, read) = segment.file.read_exact(buffer, part.clone(), start).await;
+        match read {
+            Err(error) if is_unreadable(&error) => buffer[part].fill(0xff),
+            read => read.map_err(Error::disk(&segment.path))?,
+        }
+        start = end;
+    }
     Ok(buffer)
 }

@@ -10,7 +10,7 @@ use crate::index::GROUP;
 use crate::join::take_turns;
 use crate::location::{GRAIN, Location};
 use crate::read::{read, read_into};
-use crate::record::{HEADER, Moved, Record};
+use crate::record::{HEADER, Kind, Moved, Record};
 use crate::segment::Segment;
 
 /// Bytes that are read at once, unless [otherwise said](Records::read_by).
@@ -32,11 +32,64 @@ pub(crate) struct Records<'a> {
     start: u64,
     /// The chunk behind them, if it is being read.
     ahead: Option<Chunk<'a>>,
-    /// Where damaged bytes begin that were not told yet.
-    damaged: Option<u64>,
+    /// Damaged bytes that were not told yet.
+    damaged: Option<Damaged>,
     in_damage: bool,
     /// Bytes that were passed over so far.
     damaged_bytes: u64,
+}
+
+/// Bytes that are no records.
+pub(crate) struct Damaged {
+    /// Where they begin.
+    pub from: u64,
+    /// What these records seem to have been, if they fill the place. It may be wrong.
+    pub records: Vec<Seeming>,
+    /// Where those end.
+    end: u64,
+}
+
+/// A record that is damaged.
+pub(crate) struct Seeming {
+    pub kind: Kind,
+    pub sequence: u64,
+    pub expires: u64,
+    pub key: Vec<u8>,
+}
+
+impl Damaged {
+    fn at(from: u64) -> Damaged {
+        Damaged {
+            from,
+            records: Vec::new(),
+            end: from,
+        }
+    }
+
+    /// Bytes that seem to be a record begin there.
+    fn note(&mut self, offset: u64, bytes: &[u8]) {
+        if self.end != offset {
+            return;
+        }
+        if let Some(record) = Record::without_value(bytes)
+            && let Some(len) = Record::len_at(bytes)
+        {
+            self.records.push(Seeming {
+                kind: record.kind,
+                sequence: record.sequence,
+                expires: record.expires,
+                key: record.key.to_vec(),
+            });
+            self.end += len as u64;
+        }
+    }
+
+    /// What follows is as it was written, or the segment's end.
+    fn end_at(&mut self, offset: u64) {
+        if self.end != offset {
+            self.records.clear();
+        }
+    }
 }
 
 /// A read that is under way.
@@ -75,8 +128,8 @@ impl<'a> Records<'a> {
         self.damaged_bytes
     }
 
-    /// Where damaged bytes in front of the last record begin, or at the end; once.
-    pub fn take_damage(&mut self) -> Option<u64> {
+    /// Damaged bytes in front of the last record, or at the end; once.
+    pub fn take_damage(&mut self) -> Option<Damaged> {
         self.damaged.take()
     }
 
@@ -108,19 +161,39 @@ impl<'a> Records<'a> {
                 if let Some(record) = record {
                     let location = Location::of(self.segment.id(), self.offset, &record);
                     self.next = self.offset + len as u64;
-                    self.in_damage = false;
+                    self.end_damage();
                     return Ok(Some(location));
                 }
             }
-            if !std::mem::replace(&mut self.in_damage, true) {
-                self.damaged.get_or_insert(self.offset);
-            }
+            self.note_damage();
             let passed_over = self.zeros().max(GRAIN);
             self.offset += passed_over;
             self.damaged_bytes += passed_over;
         }
         self.next = self.offset;
+        self.end_damage();
         Ok(None)
+    }
+
+    /// No record begins at the offset.
+    fn note_damage(&mut self) {
+        let from = self.offset;
+        if !std::mem::replace(&mut self.in_damage, true) {
+            self.damaged.get_or_insert_with(|| Damaged::at(from));
+        }
+        if let Some(mut damaged) = self.damaged.take() {
+            damaged.note(from, self.rest());
+            self.damaged = Some(damaged);
+        }
+    }
+
+    /// Damaged bytes end at the offset, if there were some.
+    fn end_damage(&mut self) {
+        if std::mem::take(&mut self.in_damage)
+            && let Some(damaged) = &mut self.damaged
+        {
+            damaged.end_at(self.offset);
+        }
     }
 
     /// The record that [`next`](Self::next) went to.

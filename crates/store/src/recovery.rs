@@ -5,15 +5,18 @@ use std::io;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use timberline_io::{BLOCK, Buffer, Disk, Lock, Mode};
+use timberline_io::{BLOCK, Buffer, Disk, File, Lock, Mode, SECTOR, is_unreadable};
 
 use crate::deadlines::Deadlines;
 use crate::first_bytes::FirstBytes;
+use crate::header::{Header, Unread};
 use crate::index::Index;
 use crate::location::SegmentId;
 use crate::log::{Log, RESERVE, State};
+use crate::read::read;
+use crate::records::{CHUNK, Records};
 use crate::replay::Replay;
-use crate::segment::{self, Header, START, Segment};
+use crate::segment::{self, START, Segment};
 use crate::{Error, Options, Report, checkpoint, pieces};
 
 /// An open store.
@@ -37,23 +40,14 @@ pub(crate) async fn recover(
     let lock = lock(disk, folder)?;
     let files = disk.list(folder).map_err(Error::disk(folder))?;
     crate::backup::refuse_unfinished(&files)?;
-    let segments = open_segments(disk, folder, &files, options).await?;
-    let store = segments
-        .values()
-        .next()
-        .map_or_else(new_store, |it| it.header.store);
+    let found = open_segments(disk, &files, options).await?;
+    let (store, segments) = (found.store, found.segments);
     let next = segments.keys().next_back().map_or(0, |id| id.0 + 1);
     let newest = files
         .iter()
         .filter_map(|it| checkpoint::number_of(it))
         .max();
     let next = next.max(newest.map_or(0, |number| number + 1));
-    for segment in segments.values() {
-        if segment.header.store != store {
-            let reason = "it belongs to another store than the files before it".into();
-            return Err(Error::Format(segment.path.clone(), reason));
-        }
-    }
     let table = Table::new(&segments);
     let find = |id| table.get(id);
     let loaded = checkpoint::load(disk, folder, &files, store, options, find).await?;
@@ -65,15 +59,24 @@ pub(crate) async fn recover(
         replay.segment(segment).await?;
     }
     let large = replay.give_values();
+    replay.name_dropped();
     let (loaded, last) = (replay.loaded, replay.last);
     let (index, deadlines, first_bytes) = (loaded.index, loaded.deadlines, loaded.first_bytes);
     let report = Report {
         keys: index.len(),
         segments: segments.len(),
+        headers: found.damaged,
         ..replay.report
     };
 
     let mut segments = segments;
+    // So that a full disk has space for the two that follow.
+    let empty = segments.extract_if(.., |_, it| it.has_no_records());
+    for (_, segment) in empty {
+        remove(disk, &segment.path)?;
+    }
+    let synced = disk.sync_folder(folder).await;
+    synced.map_err(Error::disk(folder))?;
     let mut heads = Vec::new();
     for id in [next, next + 1] {
         let header = Header {
@@ -112,45 +115,115 @@ fn lock(disk: &Disk, folder: &Path) -> Result<Lock, Error> {
     })
 }
 
+/// The segments of a folder.
+struct Found {
+    store: u64,
+    segments: BTreeMap<SegmentId, Arc<Segment>>,
+    /// Those whose headers are damaged.
+    damaged: Vec<PathBuf>,
+}
+
 /// Opens all segments in a folder, and removes files that were never finished.
-async fn open_segments(
-    disk: &Disk,
-    folder: &Path,
-    files: &[PathBuf],
-    options: &Options,
-) -> Result<BTreeMap<SegmentId, Arc<Segment>>, Error> {
-    let mut segments = BTreeMap::new();
+async fn open_segments(disk: &Disk, files: &[PathBuf], options: &Options) -> Result<Found, Error> {
+    let mut opened = BTreeMap::new();
     for path in files.iter().filter(|it| segment::is_segment(it)) {
-        let mode = Mode {
-            direct: options.direct,
-            ..Mode::create()
-        };
-        let file = disk.open_file(path, mode).map_err(Error::disk(path))?;
-        let bytes = file.len().map_err(Error::disk(path))?;
-        let mut header = None;
-        if bytes >= START {
-            let buffer = Buffer::zeroed(BLOCK).map_err(|_| Error::OutOfMemory)?;
-            let (buffer, read) = file.read_exact(buffer, 0..BLOCK, 0).await;
-            read.map_err(Error::disk(path))?;
-            header = Header::decode(path, &buffer)?;
+        if let Some((segment, is_whole)) = open_segment(disk, path, options).await? {
+            opened.insert(segment.id(), (segment, is_whole));
         }
-        let Some(header) = header else {
-            disk.remove_now(path).map_err(Error::disk(path))?;
-            continue;
-        };
-        if segment::path(folder, header.id) != *path {
-            return Err(Error::Format(
-                path.clone(),
-                format!("it is segment {:06x}", header.id.0),
-            ));
-        }
-        // A process that was killed may have left bytes that only the page cache has.
-        file.sync().await.map_err(Error::disk(path))?;
-        let segment = Segment::found(header, path.clone(), file);
-        segment.set_written(bytes);
-        segments.insert(header.id, Arc::new(segment));
     }
-    Ok(segments)
+    let mut whole = opened.values().filter(|it| it.1);
+    let store = whole.next().map_or_else(new_store, |it| it.0.header.store);
+    let (mut segments, mut damaged) = (BTreeMap::new(), Vec::new());
+    for (id, (mut segment, is_whole)) in opened {
+        if !is_whole {
+            segment.header.store = store;
+            damaged.push(segment.path.clone());
+        }
+        if segment.header.store != store {
+            let reason = "it belongs to another store than the files before it".into();
+            return Err(Error::Format(segment.path, reason));
+        }
+        segments.insert(id, Arc::new(segment));
+    }
+    Ok(Found {
+        store,
+        segments,
+        damaged,
+    })
+}
+
+/// Opens a segment, and says whether its header is whole: otherwise it does not tell its store.
+/// `None` if the file was never finished; it is removed.
+async fn open_segment(
+    disk: &Disk,
+    path: &Path,
+    options: &Options,
+) -> Result<Option<(Segment, bool)>, Error> {
+    let wrong = |reason: String| Error::Format(path.into(), reason);
+    let mode = Mode {
+        direct: options.direct,
+        ..Mode::create()
+    };
+    let file = disk.open_file(path, mode).map_err(Error::disk(path))?;
+    let sectors = file.len().map_err(Error::disk(path))? / SECTOR as u64;
+    if sectors * (SECTOR as u64) < START {
+        remove(disk, path)?;
+        return Ok(None);
+    }
+    // A process that was killed may have left bytes that only the page cache has.
+    file.sync().await.map_err(Error::disk(path))?;
+    let named = segment::number_of(path);
+    let header = match read_header(path, &file).await? {
+        Ok(header) if named == Some(header.id) => Some(header),
+        Ok(header) => return Err(wrong(format!("it is segment {:06x}", header.id.0))),
+        Err(Unread::Version(reason)) => return Err(wrong(reason)),
+        Err(Unread::Damaged) => None,
+    };
+    let no_segment = || wrong("this is no segment of a store".into());
+    let unknown = Header {
+        id: named.ok_or_else(no_segment)?,
+        store: 0,
+        sequence: 0,
+    };
+    let segment = Segment::found(header.unwrap_or(unknown), path.into(), file);
+    segment.set_written(sectors * SECTOR as u64);
+    if header.is_none() {
+        // What is behind it tells whether there was one.
+        if is_blank(&segment).await? {
+            remove(disk, path)?;
+            return Ok(None);
+        }
+        if Records::new(&segment, START).next().await?.is_none() {
+            return Err(no_segment());
+        }
+    }
+    Ok(Some((segment, header.is_some())))
+}
+
+async fn read_header(path: &Path, file: &File) -> Result<Result<Header, Unread>, Error> {
+    let buffer = Buffer::zeroed(BLOCK).map_err(|_| Error::OutOfMemory)?;
+    let (buffer, read) = file.read_exact(buffer, 0..BLOCK, 0).await;
+    match read {
+        Err(error) if is_unreadable(&error) => return Ok(Err(Unread::Damaged)),
+        read => read.map_err(Error::disk(path))?,
+    }
+    Ok(Header::decode(&buffer))
+}
+
+/// Whether nothing was ever written behind the header.
+async fn is_blank(segment: &Segment) -> Result<bool, Error> {
+    let end = segment.written();
+    for start in (START..end).step_by(CHUNK as usize) {
+        let bytes = read(segment, start..(start + CHUNK).min(end)).await?;
+        if bytes.iter().any(|&byte| byte != 0) {
+            return Ok(false);
+        }
+    }
+    Ok(true)
+}
+
+fn remove(disk: &Disk, path: &Path) -> Result<(), Error> {
+    disk.remove_now(path).map_err(Error::disk(path))
 }
 
 /// The segments on the disk, found in O(1).

@@ -21,12 +21,12 @@ use crate::index::{GROUP, Spot};
 use crate::location::{Location, SegmentId};
 use crate::pieces::{self, Descriptor, Value, piece_of};
 use crate::record::{Kind, NEVER};
-use crate::records::Records;
+use crate::records::{Records, Seeming};
 use crate::recovery::Table;
 use crate::segment::{START, Segment};
 use crate::sequences::Sequences;
 use crate::store::PENDING;
-use crate::{Error, Report};
+use crate::{Dropped, Error, Report};
 
 /// Records for which another thread is worth it.
 const MANY: usize = 1024;
@@ -75,6 +75,8 @@ pub(crate) struct Replay<'a> {
     sequences: HashMap<SegmentId, Sequences>,
     /// For each share of the keys.
     deleted: Vec<Deleted>,
+    /// What seems to have been at damaged places, in the order of the report's.
+    damaged: Vec<Vec<Seeming>>,
     /// The greatest sequence number of all.
     pub last: u64,
     pub report: Report,
@@ -93,6 +95,7 @@ impl<'a> Replay<'a> {
             now,
             sequences: HashMap::new(),
             deleted: (0..cores()).map(|_| Deleted::new()).collect(),
+            damaged: Vec::new(),
             report,
         }
     }
@@ -143,9 +146,9 @@ impl<'a> Replay<'a> {
                     .flatten(),
                 end: location.offset() + record.bytes() as u64,
             };
-            if let Some(damage) = records.take_damage() {
+            if let Some(damaged) = records.take_damage() {
                 whole.get_or_insert(found.len());
-                damages.push(damage);
+                damages.push(damaged);
             }
             if this.kind == Kind::Seal {
                 segment.set_written(location.offset());
@@ -157,10 +160,14 @@ impl<'a> Replay<'a> {
         if sealed {
             let room = 100 - self.report.damaged.len();
             self.report.damaged_bytes += records.damaged_bytes();
-            let damaged = damages.into_iter().take(room);
-            self.report
-                .damaged
-                .extend(damaged.map(|at| (segment.path.clone(), at)));
+            for damaged in damages.into_iter().take(room) {
+                self.report.damaged.push(Dropped {
+                    path: segment.path.clone(),
+                    offset: damaged.from,
+                    keys: Vec::new(),
+                });
+                self.damaged.push(damaged.records);
+            }
         } else {
             found.truncate(whole.unwrap_or(found.len()));
             // A batch whose end is missing.
@@ -206,12 +213,44 @@ impl<'a> Replay<'a> {
             self.deleted.iter_mut().enumerate(),
             |(share, deleted)| {
                 let is_of_share = |found: &&Found| {
-                    let hash = crate::spread(read.key(found));
-                    found.piece.is_none() && hash as usize % shares == share
+                    found.piece.is_none() && share_of(read.key(found), shares) == share
                 };
                 application.apply(read.records.iter().filter(is_of_share), deleted)
             },
         )
+    }
+
+    /// Names the keys that damaged records cost, when all segments were read.
+    pub fn name_dropped(&mut self) {
+        for (at, records) in std::mem::take(&mut self.damaged).into_iter().enumerate() {
+            let lost = records.into_iter().filter(|it| self.is_lost(it));
+            let mut keys: Vec<_> = lost.map(|it| it.key).collect();
+            keys.sort_unstable();
+            keys.dedup();
+            self.report.damaged[at].keys = keys;
+        }
+    }
+
+    /// Whether a record that is damaged was the last change of its key, as far as it is known.
+    fn is_lost(&self, record: &Seeming) -> bool {
+        let of = self.loaded.index.get(&record.key).map(Location::from_word);
+        let is_value = match record.kind {
+            Kind::Put => record.expires > self.now,
+            Kind::Delete => false,
+            Kind::Seal | Kind::Piece => return false,
+        };
+        match of {
+            // What is from the checkpoint is as old as that, or older.
+            Some(of) => {
+                let known = sequence_of(&self.sequences, of).unwrap_or(self.loaded.sequence);
+                known < record.sequence
+            }
+            None => {
+                let share = share_of(&record.key, self.deleted.len());
+                let deleted = self.deleted[share].get(&record.key).copied();
+                is_value && deleted.unwrap_or(0) < record.sequence
+            }
+        }
     }
 
     /// Gives keys their values that are in pieces. Pieces of others don't count.
@@ -316,7 +355,7 @@ impl Application<'_> {
         let known = match word.map(Location::from_word) {
             // Of most values, that is all there is to know.
             Some(word) if is_value && self.is_older(word, sequence) => 0,
-            Some(word) => match self.sequence_of(word) {
+            Some(word) => match sequence_of(self.sequences, word) {
                 Some(sequence) => sequence,
                 // It is from the checkpoint, and was not read. A value that is read is no older.
                 None if is_value => 0,
@@ -377,9 +416,14 @@ impl Application<'_> {
         let segment = self.table.get(location.segment());
         segment.is_some_and(|it| it.newest() < sequence)
     }
+}
 
-    /// The sequence number of a record that the index knows, if it was read.
-    fn sequence_of(&self, location: Location) -> Option<u64> {
-        self.sequences.get(&location.segment())?.of(location)
-    }
+/// Which of so many shares of the keys has this one.
+fn share_of(key: &[u8], shares: usize) -> usize {
+    crate::spread(key) as usize % shares
+}
+
+/// The sequence number of a record that the index knows, if it was read.
+fn sequence_of(sequences: &HashMap<SegmentId, Sequences>, location: Location) -> Option<u64> {
+    sequences.get(&location.segment())?.of(location)
 }

@@ -7,16 +7,17 @@ use std::path::PathBuf;
 pub struct Report {
     /// Keys that have a value.
     pub keys: usize,
-    /// Segments with records.
+    /// Segments that were there, empty ones too.
     pub segments: usize,
     /// Those of which no record was read: a checkpoint knows them all.
     pub unread: usize,
     /// Checkpoints that could not be used: file, reason in one line. What they know was read from
     /// an older one, or from the segments.
     pub checkpoints: Vec<(PathBuf, String)>,
-    /// Damaged places in segments that were sealed: file, byte, as far as they are not more than
-    /// 100. Records there are lost.
-    pub damaged: Vec<(PathBuf, u64)>,
+    /// Segments whose headers are damaged. It costs nothing: their records were read.
+    pub headers: Vec<PathBuf>,
+    /// Damaged places in segments that were sealed, as far as they are not more than 100.
+    pub damaged: Vec<Dropped>,
     /// Bytes of all damaged places.
     pub damaged_bytes: u64,
     /// Ends of segments that were dropped because they were never complete: file, byte.
@@ -25,18 +26,41 @@ pub struct Report {
     pub lost: Vec<Vec<u8>>,
 }
 
+/// A damaged place in a segment, found when a store was opened. The records there are lost.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct Dropped {
+    /// The segment's file.
+    pub path: PathBuf,
+    /// Where the place begins, in bytes.
+    pub offset: u64,
+    /// The keys of the records, as far as they can still be read (they may be damaged, too) and no
+    /// newer record of them was found. Each has the value that it had before, or none; or, if its
+    /// delete is lost, is back. Otherwise none.
+    pub keys: Vec<Vec<u8>>,
+}
+
 impl Report {
     /// What is lost or was passed over, a line each. `shown` is what of a key is shown.
     pub fn losses<'a>(
         &'a self,
-        shown: impl Fn(&'a [u8]) -> &'a [u8] + 'a,
+        shown: impl Fn(&'a [u8]) -> &'a [u8] + Copy + 'a,
     ) -> impl Iterator<Item = String> + 'a {
         let checkpoints = self.checkpoints.iter();
         let passed_over =
             checkpoints.map(|(path, reason)| format!("passed over {}: {reason}", path.display()));
-        let damaged = self.damaged.iter().map(|(path, at)| {
+        let headers = self.headers.iter().map(|path| {
             let path = path.display();
-            format!("lost: the record at byte {at} of {path} is damaged")
+            format!("passed over the header of {path}, which is damaged: nothing is lost by it")
+        });
+        let damaged = self.damaged.iter().map(move |it| {
+            let (at, path) = (it.offset, it.path.display());
+            let keys = it.keys.iter().map(|key| shown(key).escape_ascii());
+            let keys: Vec<_> = keys.map(|key| format!("\"{key}\"")).collect();
+            let of = match keys.is_empty() {
+                true => String::new(),
+                false => format!("; it was the last change of {}", keys.join(", ")),
+            };
+            format!("lost: the record at byte {at} of {path} is damaged{of}")
         });
         let lost = self.lost.iter().map(move |key| {
             let key = shown(key).escape_ascii();
@@ -46,6 +70,7 @@ impl Report {
             let path = path.display();
             format!("dropped: the end of {path} from byte {at} on was never complete")
         });
+        let passed_over = passed_over.chain(headers);
         passed_over.chain(damaged).chain(lost).chain(incomplete)
     }
 }

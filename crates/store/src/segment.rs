@@ -1,13 +1,9 @@
 //! A segment: a file of records, written from front to back once, and erased as a whole.
 //!
 //! ```text
-//!  0  "TIMBERLN"   8  version u32   12  number u32   16  store u64   24  sequence u64
-//! 32  checksum u32 of all before it
-//! 4096  records, then a record that says that there are no more
+//!     0  header (`header.rs`)
+//!  4096  records, then a record that says that there are no more
 //! ```
-//!
-//! `store` is drawn when a store is made, so that files of two stores are not taken for one.
-//! `sequence` is the greatest number of a record when the segment was made.
 
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::Relaxed, Ordering::SeqCst};
@@ -15,6 +11,7 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::Relaxed, Ordering::SeqC
 use timberline_io::{BLOCK, Buffer, Disk, File, Mode};
 
 use crate::checkpoint::Covered;
+use crate::header::Header;
 use crate::location::{Location, SegmentId};
 use crate::record::Kind;
 use crate::{Error, Options};
@@ -22,62 +19,9 @@ use crate::{Error, Options};
 /// Where records begin.
 pub(crate) const START: u64 = BLOCK as u64;
 
-const MAGIC: &[u8; 8] = b"TIMBERLN";
-/// The version of the format that this code writes. It reads version 1 too, in which no record
-/// expires, and version 2, in which no value is in pieces.
-const VERSION: u32 = 3;
-const HEADER: usize = 36;
 /// A segment of which less is written has space for another record, as none takes more than an
 /// eighth.
 const FILLED: f64 = 0.8;
-
-/// What a segment's header says.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(crate) struct Header {
-    pub id: SegmentId,
-    pub store: u64,
-    pub sequence: u64,
-}
-
-impl Header {
-    fn encode(self, to: &mut [u8]) {
-        to[..8].copy_from_slice(MAGIC);
-        to[8..12].copy_from_slice(&VERSION.to_le_bytes());
-        to[12..16].copy_from_slice(&self.id.0.to_le_bytes());
-        to[16..24].copy_from_slice(&self.store.to_le_bytes());
-        to[24..32].copy_from_slice(&self.sequence.to_le_bytes());
-        let checksum = crc32c::crc32c(&to[..32]);
-        to[32..HEADER].copy_from_slice(&checksum.to_le_bytes());
-    }
-
-    /// The header in a file's first bytes; `None` if the file was never finished.
-    pub fn decode(path: &Path, bytes: &[u8]) -> Result<Option<Header>, Error> {
-        let wrong = |reason: String| Err(Error::Format(path.into(), reason));
-        let u32_at = |at: usize| u32::from_le_bytes([0, 1, 2, 3].map(|byte| bytes[at + byte]));
-        let u64_at = |at| u64::from(u32_at(at)) | u64::from(u32_at(at + 4)) << 32;
-        if bytes.len() < HEADER || bytes[..HEADER].iter().all(|&byte| byte == 0) {
-            return Ok(None);
-        }
-        if bytes[..8] != *MAGIC {
-            return wrong("this is no segment of a store".into());
-        }
-        let version = u32_at(8);
-        if !(1..=VERSION).contains(&version) {
-            return wrong(format!(
-                "its format is version {version}; this program reads 1 to {VERSION}"
-            ));
-        }
-        if crc32c::crc32c(&bytes[..32]) != u32_at(32) {
-            return wrong("its header is damaged".into());
-        }
-        let (id, store, sequence) = (SegmentId(u32_at(12)), u64_at(16), u64_at(24));
-        Ok(Some(Header {
-            id,
-            store,
-            sequence,
-        }))
-    }
-}
 
 /// A segment that is open.
 pub(crate) struct Segment {
@@ -328,4 +272,11 @@ pub(crate) fn path(folder: &Path, id: SegmentId) -> PathBuf {
 /// Whether a file is a segment, by its name.
 pub(crate) fn is_segment(path: &Path) -> bool {
     path.extension().is_some_and(|it| it == "segment")
+}
+
+/// The number of a segment, by its file's name.
+pub(crate) fn number_of(file: &Path) -> Option<SegmentId> {
+    let number = u32::from_str_radix(file.file_stem()?.to_str()?, 16).ok()?;
+    let id = SegmentId(number);
+    (path(file.parent()?, id) == file).then_some(id)
 }

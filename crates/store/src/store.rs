@@ -21,7 +21,7 @@ use crate::record::NEVER;
 use crate::snapshot::Moments;
 use crate::threads::Threads;
 use crate::window::Window;
-use crate::{Batch, Error, Options, Report};
+use crate::{Batch, Dropped, Error, Options, Report};
 
 /// Locks of keys. A power of two.
 const STRIPES: usize = 256;
@@ -65,6 +65,8 @@ pub(crate) struct Inner {
     /// In a cache: how many keys there may be.
     pub most_keys: MostKeys,
     pub first_bytes: FirstBytes,
+    /// What opening found damaged.
+    pub dropped: Vec<Dropped>,
     pub reads: Reads,
     /// Keeps others out of the folder.
     _lock: Lock,
@@ -152,6 +154,7 @@ impl Store {
             was_index_full: AtomicBool::new(false),
             most_keys: MostKeys::default(),
             first_bytes: recovered.first_bytes,
+            dropped: recovered.report.damaged.clone(),
             reads: Reads::default(),
             _lock: recovered.lock,
         };

@@ -326,7 +326,7 @@ mod tests {
     use timberline_io::{Disk, Simulation};
 
     use super::*;
-    use crate::segment::Header;
+    use crate::header::Header;
 
     /// A log whose cold head has no space left, with one segment made in advance, while two others
     /// are cleaned.

@@ -395,11 +395,11 @@ fn a_checkpoint_of_another_version_is_not_used_and_the_report_says_why() {
 fn without_space_for_a_checkpoint_the_store_works() {
     let (simulation, disk, mut driver) = closed(7);
     driver.block_on(async {
+        let (store, _) = open(&disk).await;
         simulation.set_faults(Faults {
-            capacity: simulation.used() + (128 << 10),
+            capacity: simulation.used(),
             ..Faults::default()
         });
-        let (store, _) = open(&disk).await;
         // Without a kill, which may leave a checkpoint that is being written.
         let work = async {
             put(&store, 0..50, 2).await;

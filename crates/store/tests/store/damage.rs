@@ -4,8 +4,9 @@ use std::collections::BTreeMap;
 use std::path::Path;
 
 use timberline_io::Faults;
-use timberline_store::{Durability, Error, Options, Store, join};
+use timberline_store::{Batch, Dropped, Durability, Error, Options, Store, join};
 
+use crate::expiry::remove_checkpoints;
 use crate::{options, simulated, with_store};
 
 #[test]
@@ -42,7 +43,12 @@ fn a_damaged_record_costs_that_record() {
         let (store, report) = Store::open_on(&disk, Path::new("store"), options)
             .await
             .expect("it opens");
-        assert_eq!(report.damaged, [(path.to_path_buf(), 4096 + 10 * 728)]);
+        let dropped = Dropped {
+            path: path.into(),
+            offset: 4096 + 10 * 728,
+            keys: vec![10u32.to_le_bytes().to_vec()],
+        };
+        assert_eq!(report.damaged, [dropped]);
         assert_eq!(report.damaged_bytes, 728);
         assert_eq!(
             (report.keys, store.len()),
@@ -72,6 +78,132 @@ fn a_damaged_record_costs_that_record() {
             "store/000000.segment: the record at byte 18656 is damaged"
         );
     });
+}
+
+/// Opening names the keys whose last changes it drops, and no others; so does a check then.
+#[test]
+fn keys_of_dropped_records_are_named() {
+    const BYTES: u64 = 24 + 8 + 696;
+    let place = |number: u64| 4096 + number * BYTES;
+    let key = |number: u64| format!("key {number:04}").into_bytes();
+    let value = [7; 696];
+    let (simulation, disk, mut driver) = simulated(19);
+    let path = Path::new("store/000000.segment");
+    driver.block_on(async {
+        with_store(&disk, options(), async |store| {
+            // 82 records in a segment.
+            for number in 0..40 {
+                store.put(&key(number), &value).await.expect("it is put");
+            }
+            for number in [5, 6] {
+                store.delete(&key(number)).await.expect("it is deleted");
+            }
+            for number in 10..20 {
+                store.put(&key(number), &value).await.expect("it is put");
+            }
+            store.delete(&key(30)).await.expect("it is deleted");
+            let mut batch = Batch::new();
+            (40..48).for_each(|number| batch.put(&key(number), &value));
+            store.write(&batch).await.expect("it is written");
+            for number in 48..200 {
+                store.put(&key(number), &value).await.expect("it is put");
+            }
+        })
+        .await;
+        remove_checkpoints(&disk);
+        // Two side by side that were current; one deleted; one overwritten; a delete, whose key is
+        // back; one that has an older value; one of a batch.
+        let deletes = place(40);
+        let again = deletes + 64;
+        let batch = again + 10 * BYTES + 32;
+        let flipped = [
+            place(0) + 100,
+            place(1) + 200,
+            place(5) + 100,
+            place(11) + 100,
+            deletes + 32,
+            again + 2 * BYTES + 8,
+            batch + 3 * BYTES + 50,
+        ];
+        for byte in flipped {
+            simulation.flip_bit(path, 8 * byte).expect("it is there");
+        }
+        let opened = Store::open_on(&disk, Path::new("store"), options()).await;
+        let (store, report) = opened.expect("it opens");
+        let found: Vec<_> = report
+            .damaged
+            .iter()
+            .map(|it| (it.offset, it.keys.clone()))
+            .collect();
+        let expected = [
+            (place(0), vec![key(0), key(1)]),
+            (place(5), vec![]),
+            (place(11), vec![]),
+            (deletes + 32, vec![key(6)]),
+            (again + 2 * BYTES, vec![key(12)]),
+            (batch + 3 * BYTES, vec![key(43)]),
+        ];
+        assert_eq!(found, expected);
+        let check = store.check().await.expect("it is read");
+        let found: Vec<_> = check
+            .damaged
+            .iter()
+            .map(|it| (it.place.start, it.keys.clone()))
+            .collect();
+        assert_eq!(found, expected);
+        let losses: Vec<String> = report.losses(|key| key).collect();
+        assert_eq!(
+            losses[0],
+            "lost: the record at byte 4096 of store/000000.segment is damaged; it was the last \
+             change of \"key 0000\", \"key 0001\""
+        );
+        // The one before.
+        let found = store.get(&key(12)).await.expect("it is read");
+        assert_eq!(found, Some(value.to_vec()));
+    });
+}
+
+#[test]
+fn sectors_that_cannot_be_read_cost_their_records() {
+    for with_checkpoint in [true, false] {
+        let (simulation, disk, mut driver) = simulated(21);
+        let path = Path::new("store/000000.segment");
+        driver.block_on(async {
+            with_store(&disk, options(), async |store| {
+                for key in 0..300u32 {
+                    let put = store.put(&key.to_le_bytes(), &[key as u8; 700]).await;
+                    put.expect("there is space");
+                }
+            })
+            .await;
+            if !with_checkpoint {
+                remove_checkpoints(&disk);
+            }
+            // It has the end of one record and the beginning of the next.
+            let lost = simulation.lose_sector(path, 4096 + 10 * 728 + 512);
+            lost.expect("it is there");
+            let options = Options {
+                cache_bytes: 0,
+                ..options()
+            };
+            let opened = Store::open_on(&disk, Path::new("store"), options).await;
+            let (store, report) = opened.expect("it opens");
+            let mut gone = Vec::new();
+            for key in 0..300u32 {
+                match store.get(&key.to_le_bytes()).await {
+                    Ok(Some(value)) => assert_eq!(value, [key as u8; 700]),
+                    Ok(None) if !with_checkpoint => gone.push(key),
+                    Err(Error::Corrupt(..)) if with_checkpoint => gone.push(key),
+                    other => panic!("{key}: {other:?}"),
+                }
+            }
+            assert_eq!(gone, [10, 11]);
+            assert_eq!(report.damaged.len(), usize::from(!with_checkpoint));
+            let check = store.check().await.expect("it is read");
+            assert_eq!(check.damaged.len(), 1);
+            assert_eq!(check.damaged[0].keys.len() == gone.len(), with_checkpoint);
+        });
+    }
 }
 
 /// Whether the damage is there when the store is opened, or comes while it is open.

@@ -1,54 +1,12 @@
-//! What opening refuses: other stores' files, wrong options, a folder in use.
+//! What opening refuses: wrong options, a folder in use. Files that are none of its own are in
+//! `headers.rs`.
 
 use std::path::Path;
 
 use timberline_io::Disk;
 use timberline_store::{Error, Options, Store};
 
-use crate::{SEGMENT, options, simulated, with_store};
-
-#[test]
-fn another_stores_file_is_refused() {
-    let (_, disk, mut driver) = simulated(9);
-    let wrong = async |change: &dyn Fn(&mut [u8])| {
-        let path = Path::new("other/000000.segment");
-        with_store(&disk, options(), async |store| {
-            store.put(b"a", b"1").await.expect("it is put");
-        })
-        .await;
-        let from = disk
-            .open_file(
-                Path::new("store/000000.segment"),
-                timberline_io::Mode::read(),
-            )
-            .expect("it opens");
-        let mut bytes = timberline_io::Buffer::zeroed(SEGMENT as usize).expect("memory");
-        from.read_exact_now(&mut bytes, 0).expect("it is read");
-        change(&mut bytes);
-        disk.create_folder(Path::new("other")).expect("a folder");
-        let to = disk
-            .open_file(path, timberline_io::Mode::create())
-            .expect("it opens");
-        to.write_all(bytes, 0..SEGMENT as usize, 0)
-            .await
-            .1
-            .expect("it is written");
-        let opened = Store::open_on(&disk, Path::new("other"), options()).await;
-        opened.err().expect("it is refused").to_string()
-    };
-    driver.block_on(async {
-        let name = "other/000000.segment: ";
-        let message = wrong(&|bytes| bytes[0] = b'X').await;
-        assert_eq!(message, format!("{name}this is no segment of a store"));
-        let message = wrong(&|bytes| bytes[8] = 4).await;
-        assert_eq!(
-            message,
-            format!("{name}its format is version 4; this program reads 1 to 3")
-        );
-        let message = wrong(&|bytes| bytes[20] ^= 1).await;
-        assert_eq!(message, format!("{name}its header is damaged"));
-    });
-}
+use crate::{SEGMENT, options, simulated};
 
 #[test]
 fn options_that_cannot_be_are_named() {

@@ -1,9 +1,10 @@
 //! Space on the disk: cleaning bounds it, and a full store recovers.
 
 use std::collections::BTreeMap;
+use std::path::Path;
 use std::task::{Context, Waker};
 
-use timberline_io::Faults;
+use timberline_io::{Disk, Faults};
 use timberline_store::{Batch, Durability, Error, Options, Store};
 
 use crate::{SEGMENT, options, simulated, with_store};
@@ -291,6 +292,54 @@ fn a_full_store_that_is_opened_again_still_deletes() {
         })
         .await;
     });
+}
+
+/// What was made in advance is the space for what opening begins.
+#[test]
+fn a_store_on_a_full_disk_opens_after_a_crash() {
+    let (simulation, disk, mut driver) = simulated(12);
+    let put = driver.block_on(async {
+        let limited = Faults {
+            capacity: 20 * SEGMENT,
+            ..Faults::default()
+        };
+        let opened = Store::open_on(&disk, Path::new("store"), options()).await;
+        let (store, _) = opened.expect("it opens");
+        simulation.set_faults(limited);
+        let work = async {
+            let put = put_keys(&store, 0, 900).await;
+            store.sync().await.expect("it is written");
+            put
+        };
+        // The power goes off then.
+        let maintained = async { store.maintain().await };
+        futures_util::pin_mut!(work, maintained);
+        match futures_util::future::select(work, maintained).await {
+            futures_util::future::Either::Left((put, _)) => put,
+            _ => panic!("maintenance ended"),
+        }
+    });
+    println!("{put} keys");
+    let simulation = simulation.crash();
+    let (disk, mut driver) = Disk::simulated(&simulation);
+    for round in 0..3 {
+        simulation.set_faults(Faults {
+            capacity: simulation.used(),
+            ..Faults::default()
+        });
+        driver.block_on(async {
+            let opened = Store::open_on(&disk, Path::new("store"), options()).await;
+            let (store, report) = opened.unwrap_or_else(|error| panic!("{round}: {error}"));
+            assert_eq!((report.keys, store.len()), (put as usize, put as usize));
+            for nth in 0..put {
+                assert!(store.contains_key(&long_key(nth, 900)), "{nth}");
+            }
+        });
+    }
+    driver.block_on(with_store(&disk, options(), async |store| {
+        delete_keys(store, 0..put, 900).await;
+        assert!(put_keys(store, 0, 900).await > 0);
+    }));
 }
 
 #[test]

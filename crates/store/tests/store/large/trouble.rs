@@ -5,7 +5,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering::SeqCst};
 
 use timberline_io::Faults;
-use timberline_store::{Clock, Damage, Error, Expiry, Incomplete, Options, Store, join};
+use timberline_store::{Clock, Damage, Dropped, Error, Expiry, Incomplete, Options, Store, join};
 
 use super::{PIECE, put, value, with_segments};
 use crate::expiry::{get, remove_checkpoints};
@@ -146,7 +146,14 @@ fn a_damaged_piece_costs_its_value_and_is_reported_with_its_place() {
             let report = opened.expect("it opens").1;
             let (damaged, lost) = match with_checkpoint {
                 true => (vec![], vec![]),
-                false => (vec![(path.to_path_buf(), SECOND)], vec![b"a".to_vec()]),
+                false => {
+                    let dropped = Dropped {
+                        path: path.into(),
+                        offset: SECOND,
+                        keys: vec![],
+                    };
+                    (vec![dropped], vec![b"a".to_vec()])
+                }
             };
             assert_eq!((report.damaged, report.lost), (damaged, lost));
             with_store(&disk, options(), async |store| {
