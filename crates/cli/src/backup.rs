@@ -5,7 +5,7 @@ use std::net::{SocketAddr, TcpStream};
 use std::path::{Path, PathBuf};
 
 use timberline_io::Disk;
-use timberline_store::{Copied, Error, Options, Store, join};
+use timberline_store::{Copied, Error, Store, join};
 
 use crate::Failure;
 use crate::say::say;
@@ -42,14 +42,15 @@ pub fn backup(args: &Backup) -> Result<(), Failure> {
     }
     let (from, to) = (Path::new(&args.from), Path::new(&args.to));
     let (disk, mut driver) = Disk::open(DEPTH);
-    if !Store::is_in(&disk, from).map_err(|error| wrong(&error))? {
-        return Err(Failure::Impossible(format!(
+    let options = Store::options_of(&disk, from).map_err(|error| wrong(&error))?;
+    let options = options.ok_or_else(|| {
+        Failure::Impossible(format!(
             "{}: there is no store, nor is it the ADDRESS:PORT of a server",
             from.display()
-        )));
-    }
+        ))
+    })?;
     let copied = driver.block_on(async {
-        let (store, report) = Store::open_on(&disk, from, Options::default()).await?;
+        let (store, report) = Store::open_on(&disk, from, options).await?;
         for loss in report.losses(|key| key) {
             // A closed stderr ends no backup.
             let _ = writeln!(std::io::stderr(), "warning: {loss}");

@@ -29,11 +29,13 @@ const SHOWN: usize = 5;
 
 pub fn run(args: &Args) -> Result<(), Failure> {
     let (disk, mut driver) = Disk::open(DEPTH);
-    if !Store::is_in(&disk, &args.folder).map_err(Failure::impossible)? {
+    let options = Store::options_of(&disk, &args.folder).map_err(Failure::impossible)?;
+    let options = options.ok_or_else(|| {
         let folder = args.folder.display();
-        return Err(Failure::Impossible(format!("{folder}: there is no store")));
-    }
-    let (report, check) = checked(&disk, &mut driver, args).map_err(|error| match error {
+        Failure::Impossible(format!("{folder}: there is no store"))
+    })?;
+    let opened = checked(&disk, &mut driver, args, options);
+    let (report, check) = opened.map_err(|error| match error {
         Error::InUse(_) | Error::Format(..) => Failure::impossible(error),
         _ => Failure::failed(error),
     })?;
@@ -51,9 +53,14 @@ pub fn run(args: &Args) -> Result<(), Failure> {
     }
 }
 
-fn checked(disk: &Disk, driver: &mut Driver, args: &Args) -> Result<(Report, Check), Error> {
+fn checked(
+    disk: &Disk,
+    driver: &mut Driver,
+    args: &Args,
+    options: Options,
+) -> Result<(Report, Check), Error> {
     driver.block_on(async {
-        let (store, report) = Store::open_on(disk, &args.folder, Options::default()).await?;
+        let (store, report) = Store::open_on(disk, &args.folder, options).await?;
         let work = async {
             let check = store.check().await;
             store.close();
@@ -84,7 +91,8 @@ fn print(report: &Report, check: &Check) -> Result<(), Failure> {
         let keys = damage.keys.iter().take(SHOWN).map(|key| shown(key));
         let keys = keys.collect::<Vec<_>>().join(", ");
         let lost = match damage.keys.len() {
-            0 if check.incomplete.is_empty() => "no value is lost".to_owned(),
+            0 if place.start == 0 => "it is the header, which is not needed".to_owned(),
+            0 if check.incomplete.is_empty() => "no key has its value there".to_owned(),
             0 => "nothing is lost there but what is listed below".to_owned(),
             all @ 1..=SHOWN => format!("values lost: {all} ({keys})"),
             all => format!("values lost: {all} ({keys}, …)"),

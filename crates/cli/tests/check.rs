@@ -79,6 +79,42 @@ fn a_store_without_damage_passes_and_a_damaged_one_is_reported() {
     let damaged = &json["damaged"][0];
     assert_eq!(damaged["lost_keys"].as_array().unwrap().len(), 1);
     assert!(damaged["from"].as_u64() <= Some(20_000) && damaged["to"].as_u64() > Some(20_000));
+
+    bytes[20_000] ^= 1;
+    bytes[10] ^= 1;
+    std::fs::write(&file, &bytes).unwrap();
+    let output = check(&folder, &[]).output().unwrap();
+    assert_eq!(stderr(&output), "error: damaged places: 1\n");
+    let text = stdout(&output);
+    assert!(text.starts_with("2000 keys, 2000 records read\n"), "{text}");
+    let header = "bytes 0 to 36 are damaged; it is the header, which is not needed\n";
+    assert!(text.ends_with(header), "{text}");
+}
+
+/// Where no checkpoint knows a record, opening the store drops it. Its key is named all the same.
+#[test]
+fn a_record_that_opening_drops_is_reported_with_its_key() {
+    let scratch = Scratch::new();
+    let folder = scratch.path("store");
+    made(&folder);
+    for path in std::fs::read_dir(&folder).unwrap() {
+        let path = path.unwrap().path();
+        if path.extension().is_some_and(|it| it == "checkpoint") {
+            std::fs::remove_file(path).unwrap();
+        }
+    }
+    let file = segment(&folder);
+    let mut bytes = std::fs::read(&file).unwrap();
+    bytes[20_000] ^= 1;
+    std::fs::write(&file, &bytes).unwrap();
+    let output = check(&folder, &[]).output().unwrap();
+    assert_eq!(output.status.code(), Some(1));
+    let text = stdout(&output);
+    assert!(text.starts_with("1999 keys, 1999 records read\n"), "{text}");
+    assert!(
+        text.contains("are damaged; values lost: 1 (\"key "),
+        "{text}"
+    );
 }
 
 /// Without a checkpoint, opening the store misses the piece; with one, it is known where it was.

@@ -6,6 +6,9 @@ use crate::head::UNFLUSHED;
 use crate::location::MAX_SEGMENT;
 use crate::{Caching, Clock, Error, IndexMemory};
 
+/// Bytes of the shortest segments.
+const MIN_SEGMENT: u64 = 64 << 10;
+
 /// Bytes of memory for what is on its way to the disk: heads, which grow by doubling, as much of
 /// sealed ones as may be unflushed, which the next use, and copies of what is written.
 const BUFFERS: u64 = 4 * UNFLUSHED;
@@ -129,11 +132,20 @@ impl Options {
         Ok(())
     }
 
+    /// The default ones with segments of about so many bytes.
+    pub(crate) fn with_segments(bytes: u64) -> Options {
+        let bytes = bytes.clamp(MIN_SEGMENT, MAX_SEGMENT);
+        Options {
+            segment_bytes: bytes.next_multiple_of(4096),
+            ..Options::default()
+        }
+    }
+
     pub(crate) fn check(&self) -> Result<(), Error> {
         let bytes = self.segment_bytes;
-        if !(64 << 10..=MAX_SEGMENT).contains(&bytes) || !bytes.is_multiple_of(4096) {
+        if !(MIN_SEGMENT..=MAX_SEGMENT).contains(&bytes) || !bytes.is_multiple_of(4096) {
             return Err(Error::Configuration(format!(
-                "segments of {bytes} bytes: they have 65536 to {MAX_SEGMENT}, in multiples of 4096"
+                "segments of {bytes} bytes: they have {MIN_SEGMENT} to {MAX_SEGMENT}, in multiples of 4096"
             )));
         }
         Options::check_memory(self.memory_bytes)?;

@@ -5,7 +5,7 @@ use std::sync::atomic::{AtomicBool, AtomicU64};
 use std::sync::{Arc, Mutex, MutexGuard};
 
 use smallvec::SmallVec;
-use timberline_io::{Disk, Lock};
+use timberline_io::{Disk, Lock, Mode};
 use timberline_tree::Held;
 
 use crate::cache::Cache;
@@ -174,6 +174,24 @@ impl Store {
     pub fn is_in(disk: &Disk, folder: &Path) -> Result<bool, Error> {
         let files = disk.list(folder).map_err(Error::disk(folder))?;
         Ok(files.iter().any(|file| crate::segment::is_segment(file)))
+    }
+
+    /// The default options for the store in a folder, with segments as long as the ones that it
+    /// has: with longer ones, opening it would take more space, and cleaning would think little of
+    /// those that are there. `None` if the folder has no store.
+    ///
+    /// # Errors
+    /// The folder can't be read.
+    pub fn options_of(disk: &Disk, folder: &Path) -> Result<Option<Options>, Error> {
+        let mut longest = None;
+        for path in disk.list(folder).map_err(Error::disk(folder))? {
+            if crate::segment::is_segment(&path) {
+                let file = disk.open_file(&path, Mode::read());
+                let bytes = file.and_then(|it| it.len()).map_err(Error::disk(&path))?;
+                longest = longest.max(Some(bytes));
+            }
+        }
+        Ok(longest.map(Options::with_segments))
     }
 
     /// The disk that it is on.
