@@ -275,6 +275,7 @@ fn generation(
         // From now on it is durable: opening has synced it.
         simulation.set_faults(Faults {
             short: 0.1,
+            failed_sync: if rng.u8(0..4) == 0 { 0.05 } else { 0.0 },
             power_off: Some(simulation.requests() + rng.u64(0..600)),
             ..Faults::default()
         });
@@ -341,17 +342,20 @@ fn generation(
     (simulation.crash(), states.split_off(durable.get()))
 }
 
-/// Twenty disks, from the seed in `TIMBERLINE_SEED` on.
+/// Disks of one seed.
+const DISKS: u64 = 20;
+
+/// Disks of the seed in `TIMBERLINE_SEED`; no two seeds have the same.
 fn crashes(durability: Durability) {
-    let first = match std::env::var("TIMBERLINE_SEED") {
+    let seed = match std::env::var("TIMBERLINE_SEED") {
         Ok(text) => text.parse().expect("TIMBERLINE_SEED is a whole number"),
         Err(_) => 1u64,
     };
     let counts = Counts::default();
-    for seed in first..first + 20 {
-        println!("TIMBERLINE_SEED={seed}");
-        let mut rng = Rng::with_seed(seed);
-        let mut simulation = Simulation::new(seed);
+    for disk in DISKS * seed..DISKS * (seed + 1) {
+        println!("TIMBERLINE_SEED={seed}, disk {disk}");
+        let mut rng = Rng::with_seed(disk);
+        let mut simulation = Simulation::new(disk);
         let mut allowed = vec![Model::new()];
         let clock = Arc::new(AtomicU64::new(1 << 40));
         for _ in 0..6 {
