@@ -255,8 +255,8 @@ pub(crate) async fn read(segment: &Segment, range: std::ops::Range<u64>) -> Resu
     read_into(segment, buffer, range).await
 }
 
-/// The same, to the front of this buffer. Sectors that the disk can't read come as ones, which are no
-/// record: so they cost the records that they have, as damaged bytes do.
+/// The same, to the front of this buffer. Sectors that the disk can't read come as ones, which are
+/// no record: so they cost the records that they have, as damaged bytes do.
 pub(crate) async fn read_into(
     segment: &Segment,
     buffer: Buffer,
@@ -275,7 +275,10 @@ pub(crate) async fn read_into(
         let read;
         (buffer, read) = segment.file.read_exact(buffer, part.clone(), start).await;
         match read {
-            Err(error) if is_unreadable(&error) => buffer[part].fill(0xff),
+            Err(error) if is_unreadable(&error) => {
+                segment.set_unreadable();
+                buffer[part].fill(0xff);
+            }
             read => read.map_err(Error::disk(&segment.path))?,
         }
         start = end;

@@ -10,6 +10,7 @@
 //! its share of the keys, so that records of one key stay in order.
 
 use std::collections::HashMap;
+use std::io;
 use std::ops::Range;
 use std::sync::Arc;
 
@@ -168,6 +169,10 @@ impl<'a> Replay<'a> {
                 });
                 self.damaged.push(damaged.records);
             }
+        } else if segment.is_unreadable() {
+            // A crash does not leave that: it is not where the store was when it ended.
+            let reason = "the disk can't read all of it, and it may have more records";
+            return Err(Error::disk(&segment.path)(io::Error::other(reason)));
         } else {
             found.truncate(whole.unwrap_or(found.len()));
             // A batch whose end is missing.

@@ -43,6 +43,8 @@ pub(crate) struct Segment {
     hides: AtomicBool,
     /// Whether it can't be cleaned.
     kept: AtomicBool,
+    /// Whether the disk can't read some of it.
+    unreadable: AtomicBool,
     /// Whether it was there when the store was opened.
     is_old: bool,
 }
@@ -102,6 +104,7 @@ impl Segment {
             newest: AtomicU64::new(header.sequence),
             hides: AtomicBool::new(false),
             kept: AtomicBool::new(false),
+            unreadable: AtomicBool::new(false),
             is_old: false,
         }
     }
@@ -261,6 +264,15 @@ impl Segment {
 
     pub fn is_kept(&self) -> bool {
         self.kept.load(Relaxed)
+    }
+
+    /// The disk can't read some of it.
+    pub fn set_unreadable(&self) {
+        self.unreadable.store(true, Relaxed);
+    }
+
+    pub fn is_unreadable(&self) -> bool {
+        self.unreadable.load(Relaxed)
     }
 }
 

@@ -244,9 +244,10 @@ impl Inner {
                 }
                 self.relocate(victim, location, record, oldest).await?;
             }
-            if !victim.is_empty() {
+            if !victim.is_empty() || victim.is_unreadable() {
                 // Damaged records that the index knows: who reads them gets an error, as long as
-                // their segment is there.
+                // their segment is there. What the disk can't read may be a delete, and readable
+                // again.
                 return Err(Error::Corrupt(victim.path.clone(), START));
             }
         }

@@ -3,7 +3,9 @@
 use std::collections::BTreeMap;
 use std::path::Path;
 
-use timberline_io::Faults;
+use futures_util::future::select;
+use futures_util::pin_mut;
+use timberline_io::{Disk, Faults};
 use timberline_store::{Batch, Dropped, Durability, Error, Options, Store, join};
 
 use crate::expiry::remove_checkpoints;
@@ -204,6 +206,37 @@ fn sectors_that_cannot_be_read_cost_their_records() {
             assert_eq!(check.damaged[0].keys.len() == gone.len(), with_checkpoint);
         });
     }
+}
+
+/// It is not taken for the end of the log.
+#[test]
+fn a_head_that_cannot_be_read_is_not_opened() {
+    let (simulation, disk, mut driver) = simulated(22);
+    driver.block_on(async {
+        let opened = Store::open_on(&disk, Path::new("store"), options()).await;
+        let (store, _) = opened.expect("it opens");
+        let work = async {
+            for key in 0..20u32 {
+                let put = store.put(&key.to_le_bytes(), &[7; 700]).await;
+                put.expect("there is space");
+            }
+        };
+        // As a kill leaves it.
+        pin_mut!(work);
+        let maintained = store.maintain();
+        pin_mut!(maintained);
+        select(work, maintained).await;
+    });
+    let simulation = simulation.crash();
+    let path = Path::new("store/000000.segment");
+    let lost = simulation.lose_sector(path, 4096 + 5 * 728);
+    lost.expect("it is there");
+    let (disk, mut driver) = Disk::simulated(&simulation);
+    let opened = driver.block_on(Store::open_on(&disk, Path::new("store"), options()));
+    assert_eq!(
+        opened.err().expect("it is not opened").to_string(),
+        "store/000000.segment: the disk can't read all of it, and it may have more records"
+    );
 }
 
 /// Whether the damage is there when the store is opened, or comes while it is open.

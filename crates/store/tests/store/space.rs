@@ -4,6 +4,8 @@ use std::collections::BTreeMap;
 use std::path::Path;
 use std::task::{Context, Waker};
 
+use futures_util::future::{Either, select};
+use futures_util::pin_mut;
 use timberline_io::{Disk, Faults};
 use timberline_store::{Batch, Durability, Error, Options, Store};
 
@@ -313,10 +315,10 @@ fn a_store_on_a_full_disk_opens_after_a_crash() {
         };
         // The power goes off then.
         let maintained = async { store.maintain().await };
-        futures_util::pin_mut!(work, maintained);
-        match futures_util::future::select(work, maintained).await {
-            futures_util::future::Either::Left((put, _)) => put,
-            _ => panic!("maintenance ended"),
+        pin_mut!(work, maintained);
+        match select(work, maintained).await {
+            Either::Left((put, _)) => put,
+            Either::Right(_) => panic!("maintenance ended"),
         }
     });
     println!("{put} keys");
