@@ -15,10 +15,18 @@ use crate::simulation::{FileId, Simulation};
 /// What a system says where a disk can't read or write.
 pub(crate) const EIO: i32 = 5;
 
+/// What it says where a disk can't read what is there: that bytes are lost (`ENODATA`), or wrong
+/// (`EILSEQ`).
+#[cfg(target_os = "linux")]
+const UNREADABLE: [i32; 3] = [EIO, 61, 84];
+#[cfg(not(target_os = "linux"))]
+const UNREADABLE: [i32; 1] = [EIO];
+
 /// Whether a read failed because the disk can't read what is there: other places of the file may be
 /// readable.
 pub fn is_unreadable(error: &io::Error) -> bool {
-    error.raw_os_error() == Some(EIO)
+    let code = error.raw_os_error();
+    code.is_some_and(|code| UNREADABLE.contains(&code))
 }
 
 /// How to open a file: for reading, and with the options that are set.

@@ -185,6 +185,14 @@ impl Simulation {
         Ok(())
     }
 
+    /// Has such a sector be readable again.
+    pub fn find_sector(&self, path: &Path, byte: u64) -> io::Result<()> {
+        let mut state = self.lock();
+        let id = *state.names.get(path).ok_or(ErrorKind::NotFound)?;
+        state.data(id)?.lost.remove(&(byte / SECTOR as u64));
+        Ok(())
+    }
+
     pub(crate) fn open(&self, path: &Path, mode: Mode) -> io::Result<FileId> {
         let mut state = self.request()?;
         if let Some(&id) = state.names.get(path) {

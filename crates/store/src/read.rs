@@ -1,9 +1,11 @@
 //! A value's way back: from the cache, a head, the window of the log, or the disk.
 
+use std::io;
+use std::ops::Range;
 use std::sync::Arc;
 use std::task::Poll;
 
-use timberline_io::{Buffer, SECTOR, is_unreadable};
+use timberline_io::{Buffer, File, SECTOR, is_unreadable};
 
 use crate::Error;
 use crate::location::{Location, SegmentId};
@@ -228,7 +230,7 @@ impl Inner {
         range = self.cache.to_read(segment, range);
         let bytes = (range.end - range.start) as usize;
         let buffer = Buffer::for_reading(bytes).map_err(|_| Error::OutOfMemory)?;
-        let buffer = read_into(segment, buffer, range.clone()).await?;
+        let (buffer, _) = read_into(segment, buffer, range.clone()).await?;
         // Behind them is what was read before.
         let bytes = &buffer[..bytes];
         self.cache.insert_blocks(segment.id(), range.start, bytes);
@@ -248,40 +250,53 @@ pub(crate) fn damaged(segment: &Segment, location: Location) -> Error {
     Error::Corrupt(segment.path.clone(), location.offset())
 }
 
+/// Sectors that may be unreadable where others are read: with more, the disk itself has failed.
+const MOST_UNREADABLE: usize = 32;
+
 /// Reads whole sectors of a segment.
-pub(crate) async fn read(segment: &Segment, range: std::ops::Range<u64>) -> Result<Buffer, Error> {
+pub(crate) async fn read(segment: &Segment, range: Range<u64>) -> Result<Buffer, Error> {
     let bytes = (range.end - range.start) as usize;
     let buffer = Buffer::zeroed(bytes).map_err(|_| Error::OutOfMemory)?;
-    read_into(segment, buffer, range).await
+    Ok(read_into(segment, buffer, range).await?.0)
 }
 
-/// The same, to the front of this buffer. Sectors that the disk can't read come as ones, which are
-/// no record: so they cost the records that they have, as damaged bytes do.
+/// The same, to the front of this buffer. Says whether all could be read.
 pub(crate) async fn read_into(
     segment: &Segment,
     buffer: Buffer,
-    range: std::ops::Range<u64>,
-) -> Result<Buffer, Error> {
+    range: Range<u64>,
+) -> Result<(Buffer, bool), Error> {
+    let read = read_file(&segment.file, buffer, range).await;
+    read.map_err(Error::disk(&segment.path))
+}
+
+/// The same of a file. Sectors that the disk can't read come as ones, which are no record: so they
+/// cost the records that they have, as damaged bytes do.
+pub(crate) async fn read_file(
+    file: &File,
+    buffer: Buffer,
+    range: Range<u64>,
+) -> Result<(Buffer, bool), io::Error> {
     let bytes = (range.end - range.start) as usize;
-    let (mut buffer, read) = segment.file.read_exact(buffer, 0..bytes, range.start).await;
+    let (mut buffer, read) = file.read_exact(buffer, 0..bytes, range.start).await;
     match read {
         Err(error) if is_unreadable(&error) => {}
-        read => return read.map(|()| buffer).map_err(Error::disk(&segment.path)),
+        read => return read.map(|()| (buffer, true)),
     }
-    let mut start = range.start;
-    while start < range.end {
-        let end = start + SECTOR as u64;
-        let part = (start - range.start) as usize..(end - range.start) as usize;
+    let mut unreadable = 0;
+    for start in (0..bytes).step_by(SECTOR) {
+        let part = start..start + SECTOR;
         let read;
-        (buffer, read) = segment.file.read_exact(buffer, part.clone(), start).await;
+        (buffer, read) = file
+            .read_exact(buffer, part.clone(), range.start + start as u64)
+            .await;
         match read {
-            Err(error) if is_unreadable(&error) => {
-                segment.set_unreadable();
+            Err(error) if is_unreadable(&error) && unreadable < MOST_UNREADABLE => {
+                unreadable += 1;
                 buffer[part].fill(0xff);
             }
-            read => read.map_err(Error::disk(&segment.path))?,
+            read => read?,
         }
-        start = end;
     }
-    Ok(buffer)
+    Ok((buffer, unreadable == 0))
 }

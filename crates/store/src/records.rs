@@ -37,6 +37,8 @@ pub(crate) struct Records<'a> {
     in_damage: bool,
     /// Bytes that were passed over so far.
     damaged_bytes: u64,
+    /// Whether the disk could read all so far.
+    is_readable: bool,
 }
 
 /// Bytes that are no records.
@@ -97,8 +99,11 @@ struct Chunk<'a> {
     /// What it reads: from the start of a sector on.
     from: u64,
     to: u64,
-    reading: Pin<Box<dyn Future<Output = Result<Buffer, Error>> + Send + 'a>>,
+    reading: Reading<'a>,
 }
+
+/// What was read, and whether the disk could read all of it.
+type Reading<'a> = Pin<Box<dyn Future<Output = Result<(Buffer, bool), Error>> + Send + 'a>>;
 
 impl<'a> Records<'a> {
     /// Those from a byte on where a record begins.
@@ -115,6 +120,7 @@ impl<'a> Records<'a> {
             damaged: None,
             in_damage: false,
             damaged_bytes: 0,
+            is_readable: true,
         }
     }
 
@@ -126,6 +132,11 @@ impl<'a> Records<'a> {
     /// Bytes that were passed over because they are no records.
     pub fn damaged_bytes(&self) -> u64 {
         self.damaged_bytes
+    }
+
+    /// Whether the disk could read all so far. What it can't read it may read another time.
+    pub fn are_readable(&self) -> bool {
+        self.is_readable
     }
 
     /// Damaged bytes in front of the last record, or at the end; once.
@@ -266,7 +277,8 @@ impl<'a> Records<'a> {
                 Some(chunk) => chunk,
                 None => self.begin(self.have(), end, Buffer::default())?,
             };
-            let buffer = chunk.reading.await?;
+            let (buffer, is_whole) = chunk.reading.await?;
+            self.is_readable &= is_whole;
             let passed = (self.offset.min(self.have()) - self.start) as usize;
             self.bytes.drain(..passed);
             self.start += passed as u64;

@@ -5,7 +5,7 @@ use std::io;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use timberline_io::{BLOCK, Buffer, Disk, File, Lock, Mode, SECTOR, is_unreadable};
+use timberline_io::{BLOCK, Buffer, Disk, File, Lock, Mode, SECTOR};
 
 use crate::deadlines::Deadlines;
 use crate::first_bytes::FirstBytes;
@@ -13,7 +13,7 @@ use crate::header::{Header, Unread};
 use crate::index::Index;
 use crate::location::SegmentId;
 use crate::log::{Log, RESERVE, State};
-use crate::read::read;
+use crate::read::{read, read_file};
 use crate::records::{CHUNK, Records};
 use crate::replay::Replay;
 use crate::segment::{self, START, Segment};
@@ -132,7 +132,14 @@ async fn open_segments(disk: &Disk, files: &[PathBuf], options: &Options) -> Res
         }
     }
     let mut whole = opened.values().filter(|it| it.1);
-    let store = whole.next().map_or_else(new_store, |it| it.0.header.store);
+    let store = match (whole.next(), opened.values().next()) {
+        (Some(whole), _) => whole.0.header.store,
+        (None, None) => new_store(),
+        (None, Some(damaged)) => {
+            let reason = "no segment has a whole header, so nobody knows which store it is";
+            return Err(Error::Format(damaged.0.path.clone(), reason.into()));
+        }
+    };
     let (mut segments, mut damaged) = (BTreeMap::new(), Vec::new());
     for (id, (mut segment, is_whole)) in opened {
         if !is_whole {
@@ -202,18 +209,16 @@ async fn open_segment(
 
 async fn read_header(path: &Path, file: &File) -> Result<Result<Header, Unread>, Error> {
     let buffer = Buffer::zeroed(BLOCK).map_err(|_| Error::OutOfMemory)?;
-    let (buffer, read) = file.read_exact(buffer, 0..BLOCK, 0).await;
-    match read {
-        Err(error) if is_unreadable(&error) => return Ok(Err(Unread::Damaged)),
-        read => read.map_err(Error::disk(path))?,
-    }
-    Ok(Header::decode(&buffer))
+    let read = read_file(file, buffer, 0..START).await;
+    Ok(Header::decode(&read.map_err(Error::disk(path))?.0))
 }
 
-/// Whether nothing was ever written behind the header.
+/// Whether nothing was ever written to a segment whose header is damaged: nothing behind the
+/// header, as the header comes first; where no record fits, no header either.
 async fn is_blank(segment: &Segment) -> Result<bool, Error> {
     let end = segment.written();
-    for start in (START..end).step_by(CHUNK as usize) {
+    let first = if end > START { START } else { 0 };
+    for start in (first..end).step_by(CHUNK as usize) {
         let bytes = read(segment, start..(start + CHUNK).min(end)).await?;
         if bytes.iter().any(|&byte| byte != 0) {
             return Ok(false);

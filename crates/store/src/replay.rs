@@ -153,10 +153,18 @@ impl<'a> Replay<'a> {
             }
             if this.kind == Kind::Seal {
                 segment.set_written(location.offset());
+                // Numbers of records that are damaged are not used again.
+                self.last = self.last.max(this.sequence);
                 sealed = true;
                 break;
             }
             found.push(this);
+        }
+        if !records.are_readable() {
+            // Records that may be readable another time would be lost for good: the next checkpoint
+            // would know nothing of them.
+            let reason = "the disk can't read all of it, and no checkpoint knows its records";
+            return Err(Error::disk(&segment.path)(io::Error::other(reason)));
         }
         if sealed {
             let room = 100 - self.report.damaged.len();
@@ -169,10 +177,6 @@ impl<'a> Replay<'a> {
                 });
                 self.damaged.push(damaged.records);
             }
-        } else if segment.is_unreadable() {
-            // A crash does not leave that: it is not where the store was when it ended.
-            let reason = "the disk can't read all of it, and it may have more records";
-            return Err(Error::disk(&segment.path)(io::Error::other(reason)));
         } else {
             found.truncate(whole.unwrap_or(found.len()));
             // A batch whose end is missing.

@@ -43,8 +43,6 @@ pub(crate) struct Segment {
     hides: AtomicBool,
     /// Whether it can't be cleaned.
     kept: AtomicBool,
-    /// Whether the disk can't read some of it.
-    unreadable: AtomicBool,
     /// Whether it was there when the store was opened.
     is_old: bool,
 }
@@ -104,7 +102,6 @@ impl Segment {
             newest: AtomicU64::new(header.sequence),
             hides: AtomicBool::new(false),
             kept: AtomicBool::new(false),
-            unreadable: AtomicBool::new(false),
             is_old: false,
         }
     }
@@ -265,15 +262,6 @@ impl Segment {
     pub fn is_kept(&self) -> bool {
         self.kept.load(Relaxed)
     }
-
-    /// The disk can't read some of it.
-    pub fn set_unreadable(&self) {
-        self.unreadable.store(true, Relaxed);
-    }
-
-    pub fn is_unreadable(&self) -> bool {
-        self.unreadable.load(Relaxed)
-    }
 }
 
 /// The file of a segment.
@@ -290,5 +278,6 @@ pub(crate) fn is_segment(path: &Path) -> bool {
 pub(crate) fn number_of(file: &Path) -> Option<SegmentId> {
     let number = u32::from_str_radix(file.file_stem()?.to_str()?, 16).ok()?;
     let id = SegmentId(number);
-    (path(file.parent()?, id) == file).then_some(id)
+    let is_its_name = id <= SegmentId::LAST && path(file.parent()?, id) == file;
+    is_its_name.then_some(id)
 }

@@ -1,5 +1,6 @@
 //! The store: an index in memory over records on disk.
 
+use std::io;
 use std::path::Path;
 use std::sync::atomic::{AtomicBool, AtomicU64};
 use std::sync::{Arc, Mutex, MutexGuard};
@@ -187,8 +188,12 @@ impl Store {
         for path in disk.list(folder).map_err(Error::disk(folder))? {
             if crate::segment::is_segment(&path) {
                 let file = disk.open_file(&path, Mode::read());
-                let bytes = file.and_then(|it| it.len()).map_err(Error::disk(&path))?;
-                longest = longest.max(Some(bytes));
+                match file.and_then(|it| it.len()) {
+                    Ok(bytes) => longest = longest.max(Some(bytes)),
+                    // Whoever has it open has cleaned it.
+                    Err(error) if error.kind() == io::ErrorKind::NotFound => {}
+                    Err(error) => return Err(Error::disk(&path)(error)),
+                }
             }
         }
         Ok(longest.map(Options::with_segments))

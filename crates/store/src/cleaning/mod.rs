@@ -244,7 +244,7 @@ impl Inner {
                 }
                 self.relocate(victim, location, record, oldest).await?;
             }
-            if !victim.is_empty() || victim.is_unreadable() {
+            if !victim.is_empty() || !records.are_readable() {
                 // Damaged records that the index knows: who reads them gets an error, as long as
                 // their segment is there. What the disk can't read may be a delete, and readable
                 // again.

@@ -112,7 +112,7 @@ fn a_file_in_which_nothing_was_written_is_removed() {
     driver.block_on(async {
         load(&disk).await;
         let path = Path::new("store/000777.segment");
-        for bytes in [0, 100, 8192, 65_536] {
+        for bytes in [0, 100, 4096, 8192, 65_536] {
             copy_in(&disk, path, &vec![0; bytes]).await;
             let opened = Store::open_on(&disk, Path::new("store"), options()).await;
             let report = opened.expect("it opens").1;
@@ -136,10 +136,13 @@ fn a_file_that_is_no_segment_is_refused() {
             let message = message.strip_prefix(path).expect("it is named");
             message.strip_prefix(": ").expect("why").to_owned()
         };
-        for name in ["store/000777.segment", "store/letter.segment"] {
-            copy_in(&disk, Path::new(name), &[b'x'; 8192]).await;
-            assert_eq!(refused(name).await, "this is no segment of a store");
-            disk.remove_now(Path::new(name)).expect("it is there");
+        for name in ["000777", "letter", "0777", "ffffffff"] {
+            let name = format!("store/{name}.segment");
+            for bytes in [4100, 8192] {
+                copy_in(&disk, Path::new(&name), &vec![b'x'; bytes]).await;
+                assert_eq!(refused(&name).await, "this is no segment of a store");
+                disk.remove_now(Path::new(&name)).expect("it is there");
+            }
         }
         // A whole header of a later version, of another number, and of another store.
         let header = header(&disk);

@@ -10,6 +10,7 @@ mod crashes;
 mod damage;
 mod eviction;
 mod expiry;
+mod failures;
 mod headers;
 mod hiding;
 mod histories;
