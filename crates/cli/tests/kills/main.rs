@@ -108,7 +108,7 @@ impl World {
     }
 
     fn start(&mut self, durability: &str) -> Serving {
-        let args = [
+        let mut args = vec![
             "--durability",
             durability,
             "--segment",
@@ -119,7 +119,15 @@ impl World {
             "128MB",
             "--threads",
             "2",
+            // What is on the disk is the same with each of them.
+            "--index-map",
+            ["art", "btree"][self.rng.usize(..2)],
+            "--cache",
+            ["values", "blocks"][self.rng.usize(..2)],
         ];
+        if self.rng.bool() {
+            args.extend(["--disk", "threads"]);
+        }
         while self.rng.u8(0..3) == 0 {
             let mut child = command(&self.dir(), &args).spawn().unwrap();
             let most = self.start.as_micros() as u64;
