@@ -89,11 +89,23 @@ fn bad_input_is_one_line() {
             &["--machine", "/nonexistent/file"],
             "can't read /nonexistent/file",
         ),
+        (
+            &["--index-map", "hash"],
+            "no index is named \"hash\"; possible: btree, art",
+        ),
         (&["--capacity", "0"], "a number from 0.001"),
     ] {
         let line = refused(plan(args));
         assert!(line.contains(named), "{args:?}: {line}");
     }
+}
+
+#[test]
+fn another_index_takes_other_memory() {
+    let bytes = |args: &[&str]| json(args)["index_bytes"].as_f64().unwrap();
+    assert_eq!(bytes(&["--json"]), 35.7e9);
+    assert_eq!(bytes(&["--json", "--index-map", "art"]), 58.7e9);
+    assert!(printed(&["--index-map", "art"]).contains("index (art) 54.7 GiB"));
 }
 
 #[test]

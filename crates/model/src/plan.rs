@@ -24,14 +24,21 @@ pub struct Data {
 pub struct Index {
     /// Bytes of memory a record.
     pub bytes_per_record: f64,
+    /// Those of them that are inner nodes, fewer than all.
+    pub inner_bytes_per_record: f64,
     /// Records of a leaf, at least 1.
     pub leaf_records: f64,
     /// Children of an inner node, at least 2.
     pub fanout: f64,
     /// Dependent accesses to memory in an inner node.
     pub inner_accesses: f64,
+    /// Lines that they read, at least as many: lines that are asked for together are one access,
+    /// but each takes one of the core's prefetches.
+    pub inner_lines: f64,
     /// Dependent accesses to memory in a leaf.
     pub leaf_accesses: f64,
+    /// Lines that they read, at least as many.
+    pub leaf_lines: f64,
 }
 
 /// A kind of memory.
@@ -161,9 +168,11 @@ impl Plan {
             None => 1.0,
         };
         let slow = choice.slow.unwrap_or(host.dram);
-        let accesses = self.inner_levels() * index.inner_accesses + index.leaf_accesses;
+        let levels = self.inner_levels();
+        let accesses = levels * index.inner_accesses + index.leaf_accesses;
+        let lines = levels * index.inner_lines + index.leaf_lines;
         let slow_accesses = match choice.slow {
-            Some(_) => self.slow_accesses(in_dram) / accesses,
+            Some(_) => self.slow_lines(in_dram) / lines,
             None => 0.0,
         };
 
@@ -174,8 +183,17 @@ impl Plan {
         // An operation with several I/O is several operations with fewer accesses each (Bando et
         // al., §3.2.3); with one I/O in some gets, it is a part of one with more accesses.
         let io = (1.0 - cached).max(LEAST_IO);
+        // Lines that are asked for together share the time of one access and its switch, so that
+        // each is an access of the model, whose prefetches are lines. The I/O has whole switches.
+        let part = accesses / lines;
+        let core = Core {
+            switch_s: host.core.switch_s * part,
+            ..host.core
+        };
         let operation = Operation {
-            accesses: accesses / io,
+            accesses: lines / io,
+            access_s: host.operation.access_s * part,
+            submit_s: host.operation.submit_s + 2.0 * (host.core.switch_s - core.switch_s),
             ..host.operation
         };
         let machine = Machine {
@@ -189,7 +207,7 @@ impl Plan {
             io_bytes_per_s: host.io_bytes_per_s / host.cores,
             io_per_s: host.io_per_s / host.cores,
         };
-        let get_s = io * limited_operation_s(&host.core, &operation, &machine);
+        let get_s = io * limited_operation_s(&core, &operation, &machine);
 
         let dram_bytes = in_dram * self.index_bytes() + choice.cache_bytes;
         let slow_bytes = (1.0 - in_dram) * self.index_bytes();
@@ -224,25 +242,29 @@ impl Plan {
         best.expect("there is a choice")
     }
 
-    /// Accesses of a lookup that go to slow memory, when DRAM has the levels of the index from the
+    /// Lines of a lookup that are in slow memory, when DRAM has the levels of the index from the
     /// root on, and of the leaves the hottest.
-    fn slow_accesses(&self, in_dram: f64) -> f64 {
+    fn slow_lines(&self, in_dram: f64) -> f64 {
         let Index {
             fanout,
-            inner_accesses,
-            leaf_accesses,
+            inner_lines,
+            leaf_lines,
             ..
         } = self.index;
         let levels = self.inner_levels() as i32;
-        // Sizes of the levels, root first, as fractions of the index.
-        let sizes = (0..levels).map(|level| fanout.powi(level - levels));
-        let (mut left, mut accesses) = (in_dram, 0.0);
-        for size in sizes {
-            accesses += inner_accesses * (1.0 - left / size).clamp(0.0, 1.0);
+        let inner = match levels {
+            0 => 0.0,
+            _ => self.index.inner_bytes_per_record / self.index.bytes_per_record,
+        };
+        // Nodes of the levels, root first, each for one of the lowest.
+        let nodes = (1 - levels..=0).map(|level| fanout.powi(level));
+        let all_nodes: f64 = nodes.clone().sum();
+        let (mut left, mut lines) = (in_dram, 0.0);
+        for size in nodes.map(|nodes| inner * nodes / all_nodes) {
+            lines += inner_lines * (1.0 - left / size).clamp(0.0, 1.0);
             left = (left - size).max(0.0);
         }
-        let inner: f64 = (1..=levels).map(|level| fanout.powi(-level)).sum();
-        accesses + leaf_accesses * (1.0 - self.leaves.served(left / (1.0 - inner)))
+        lines + leaf_lines * (1.0 - self.leaves.served(left / (1.0 - inner)))
     }
 }
 
@@ -260,6 +282,17 @@ mod tests {
         latency_s: 5e-6,
         bytes_per_s: 8e9,
         price_per_gib: 0.175,
+    };
+
+    const INDEX: Index = Index {
+        bytes_per_record: 40.0,
+        inner_bytes_per_record: 1.0,
+        leaf_records: 20.0,
+        fanout: 30.0,
+        inner_accesses: 2.0,
+        inner_lines: 2.0,
+        leaf_accesses: 2.0,
+        leaf_lines: 2.0,
     };
 
     fn plan(exponent: f64) -> Plan {
@@ -281,14 +314,7 @@ mod tests {
             record_bytes: 116.0,
             io_bytes: 4096.0,
         };
-        let index = Index {
-            bytes_per_record: 40.0,
-            leaf_records: 20.0,
-            fanout: 30.0,
-            inner_accesses: 2.0,
-            leaf_accesses: 2.0,
-        };
-        Plan::new(host, data, index)
+        Plan::new(host, data, INDEX)
     }
 
     fn all_dram(plan: &Plan) -> Estimate {
@@ -336,6 +362,48 @@ mod tests {
         assert!(tiered.slow_accesses.abs() < 1e-9, "{tiered:?}");
         assert!((tiered.per_s / all_dram(&plan).per_s - 1.0).abs() < 1e-9);
         assert_eq!(tiered.price, all_dram(&plan).price);
+    }
+
+    #[test]
+    fn dram_for_the_inner_nodes_leaves_only_leaves_in_slow_memory() {
+        for (inner_bytes_per_record, leaf_records) in [(1.0, 20.0), (25.0, 1.0)] {
+            let index = Index {
+                inner_bytes_per_record,
+                leaf_records,
+                ..INDEX
+            };
+            let plan = Plan {
+                leaves: Blocks::new(&plan(0.0).data.zipf, leaf_records),
+                index,
+                ..plan(0.0)
+            };
+            let all = plan.inner_levels() * index.inner_lines + index.leaf_lines;
+            let slow = |part| plan.slow_lines(part);
+            let inner = inner_bytes_per_record / index.bytes_per_record;
+            assert!((slow(inner) - index.leaf_lines).abs() < 1e-9, "{index:?}");
+            assert!((slow(0.0) - all).abs() < 1e-9, "{index:?}");
+            // Half of them are half of the lowest level.
+            let half = slow(inner / 2.0) - index.leaf_lines;
+            assert!((0.5..0.55).contains(&(half / index.inner_lines)), "{half}");
+        }
+    }
+
+    #[test]
+    fn lines_that_are_asked_for_together_cost_prefetches_and_no_time() {
+        let with_lines = |lines: f64| {
+            let index = Index {
+                inner_lines: lines * INDEX.inner_accesses,
+                leaf_lines: lines * INDEX.leaf_accesses,
+                ..INDEX
+            };
+            Plan { index, ..plan(0.0) }
+        };
+        let per_s = |lines, index_in_dram| {
+            let choice = with_flash(index_in_dram, 0.0);
+            with_lines(lines).estimate(choice).per_s
+        };
+        assert!((per_s(1.0, 1.0) / per_s(3.0, 1.0) - 1.0).abs() < 1e-9);
+        assert!(per_s(3.0, 0.0) < 0.5 * per_s(1.0, 0.0));
     }
 
     /// Bando et al., §5.1: where DRAM is a large part of the price, flash-backed memory pays.

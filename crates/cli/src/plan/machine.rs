@@ -20,7 +20,7 @@ pub struct Machine {
     core: CoreTimes,
     dram: Kind,
     ssd: Ssd,
-    index: IndexShape,
+    index: Vec<IndexShape>,
     slow: Vec<Slow>,
     parts: PartList,
 }
@@ -70,11 +70,15 @@ struct Ssd {
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
 struct IndexShape {
+    name: String,
     bytes_per_record: f64,
+    inner_bytes_per_record: f64,
     leaf_records: f64,
     fanout: f64,
     inner_accesses: f64,
+    inner_lines: f64,
     leaf_accesses: f64,
+    leaf_lines: f64,
 }
 
 #[derive(Deserialize)]
@@ -98,6 +102,27 @@ struct DimmSize {
 
 /// Largest value of anything in the file.
 const MOST: f64 = 1e15;
+
+impl IndexShape {
+    /// As [`Machine::numbers`].
+    fn numbers(&self) -> [(String, f64, f64); 8] {
+        [
+            ("bytes_per_record", self.bytes_per_record, f64::MIN_POSITIVE),
+            (
+                "inner_bytes_per_record",
+                self.inner_bytes_per_record,
+                f64::MIN_POSITIVE,
+            ),
+            ("leaf_records", self.leaf_records, 1.0),
+            ("fanout", self.fanout, 2.0),
+            ("inner_accesses", self.inner_accesses, 0.0),
+            ("inner_lines", self.inner_lines, self.inner_accesses),
+            ("leaf_accesses", self.leaf_accesses, 1.0),
+            ("leaf_lines", self.leaf_lines, self.leaf_accesses),
+        ]
+        .map(|(what, it, least)| (format!("index.{what} of {:?}", self.name), it, least))
+    }
+}
 
 impl Machine {
     /// The machine of a file, or the default one.
@@ -138,16 +163,31 @@ impl Machine {
         }
     }
 
-    /// The index.
-    pub fn index(&self) -> Index {
-        let index = &self.index;
-        Index {
+    /// The index of this name, or the first one, and its name.
+    pub fn index(&self, named: Option<&str>) -> Result<(&str, Index), Failure> {
+        let found = self
+            .index
+            .iter()
+            .find(|it| named.is_none_or(|named| named == it.name));
+        let Some(index) = found else {
+            let names: Vec<&str> = self.index.iter().map(|it| it.name.as_str()).collect();
+            return Err(Failure::Impossible(format!(
+                "no index is named {:?}; possible: {}",
+                named.unwrap_or_default(),
+                names.join(", ")
+            )));
+        };
+        let shape = Index {
             bytes_per_record: index.bytes_per_record,
+            inner_bytes_per_record: index.inner_bytes_per_record,
             leaf_records: index.leaf_records,
             fanout: index.fanout,
             inner_accesses: index.inner_accesses,
+            inner_lines: index.inner_lines,
             leaf_accesses: index.leaf_accesses,
-        }
+            leaf_lines: index.leaf_lines,
+        };
+        Ok((&index.name, shape))
     }
 
     /// Names of slow memory, and what each is.
@@ -205,11 +245,6 @@ impl Machine {
             ("ssd.reads_per_s", ssd.reads_per_s, ABOVE_ZERO),
             ("ssd.gb_per_s", ssd.gb_per_s, ABOVE_ZERO),
             ("ssd.price_per_gib", ssd.price_per_gib, 0.0),
-            ("index.bytes_per_record", index.bytes_per_record, ABOVE_ZERO),
-            ("index.leaf_records", index.leaf_records, 1.0),
-            ("index.fanout", index.fanout, 2.0),
-            ("index.inner_accesses", index.inner_accesses, 0.0),
-            ("index.leaf_accesses", index.leaf_accesses, 1.0),
             ("parts.processor", parts.processor, 0.0),
             ("parts.processors", f64::from(parts.processors), 1.0),
             ("parts.slots", f64::from(parts.slots), 1.0),
@@ -220,6 +255,9 @@ impl Machine {
         let mut numbers: Vec<_> = fixed
             .map(|(name, it, least)| (name.to_owned(), it, least))
             .into();
+        for index in index {
+            numbers.extend(index.numbers());
+        }
         for slow in slow {
             let of = |what: &str| format!("slow.{what} of {:?}", slow.name);
             numbers.push((of("latency_ns"), slow.latency_ns, 0.0));
@@ -264,14 +302,31 @@ fn parse(text: &str, from: &str) -> Result<Machine, Failure> {
             )));
         }
     }
-    match (machine.slow.is_empty(), machine.parts.dimms.is_empty()) {
-        (true, _) => Err(Failure::Impossible(format!(
-            "{from}: there is no [[slow]] memory; name one"
+    let missing = [
+        (
+            machine.slow.is_empty(),
+            "there is no [[slow]] memory; name one",
+        ),
+        (machine.index.is_empty(), "there is no [[index]]; name one"),
+        (
+            machine.parts.dimms.is_empty(),
+            "parts.dimms is empty; name one size",
+        ),
+    ];
+    if let Some((_, what)) = missing.iter().find(|(is_missing, _)| *is_missing) {
+        return Err(Failure::Impossible(format!("{from}: {what}")));
+    }
+    let mut all_inner = machine
+        .index
+        .iter()
+        .filter(|it| it.inner_bytes_per_record >= it.bytes_per_record);
+    match all_inner.next() {
+        None => Ok(machine),
+        Some(it) => Err(Failure::Impossible(format!(
+            "{from}: index.inner_bytes_per_record of {:?} is {}; it has to be below its \
+             bytes_per_record, {}",
+            it.name, it.inner_bytes_per_record, it.bytes_per_record
         ))),
-        (_, true) => Err(Failure::Impossible(format!(
-            "{from}: parts.dimms is empty; name one size"
-        ))),
-        _ => Ok(machine),
     }
 }
 
@@ -292,6 +347,16 @@ mod tests {
     fn the_default_is_valid() {
         let machine = Machine::read(None).ok().unwrap();
         assert_eq!(machine.slow().count(), 3);
+    }
+
+    /// What the store measures; see the sources in the file.
+    #[test]
+    fn the_default_index_is_the_store_s() {
+        let machine = Machine::read(None).ok().unwrap();
+        let (name, index) = machine.index(None).ok().unwrap();
+        assert_eq!((name, index.bytes_per_record), ("btree", 35.7));
+        let (_, art) = machine.index(Some("art")).ok().unwrap();
+        assert_eq!(art.bytes_per_record, 58.7);
     }
 
     #[test]
@@ -317,6 +382,17 @@ mod tests {
             ("price = 256", "price = \"high\"", "line 8: invalid type"),
             ("price = 256", "", "missing field `price`"),
             ("[server]", "[server", "line 5:"),
+            ("leaf_lines = 6", "leaf_lines = 1", "it has to be 2 or more"),
+            (
+                "inner_bytes_per_record = 0.5",
+                "inner_bytes_per_record = 40",
+                "of \"btree\" is 40; it has to be below its bytes_per_record, 35.7",
+            ),
+            (
+                "fanout = 70",
+                "fanout = 1",
+                "index.fanout of \"btree\" is 1",
+            ),
         ] {
             let line = refusal(from, to);
             assert!(line.contains(named), "{to}: {line}");

@@ -17,7 +17,8 @@ use crate::say::{say, write_out};
 #[derive(clap::Args)]
 #[command(
     after_help = "Nothing is measured: the figures are those of the model of Bando et al. \
-    (SIGMOD 2025) with the machine and the prices of the file."
+    (SIGMOD 2025) with the machine and the prices of the file. Its operations are gets: the \
+    model has no equation for puts and the cleaning that they need."
 )]
 pub struct Args {
     /// Number of records, e.g. 1e9
@@ -32,6 +33,9 @@ pub struct Args {
     /// Cores that serve requests, instead of those of the file
     #[arg(long, value_name = "N", value_parser = number(1.0, 1e6))]
     cores: Option<f64>,
+    /// Index of the file, by its name; by default the first one
+    #[arg(long, value_name = "NAME")]
+    index_map: Option<String>,
     /// The slow memory to show in detail; by default the one that gives most for its price
     #[arg(long, value_name = "NAME")]
     slow: Option<String>,
@@ -81,7 +85,8 @@ pub fn run(args: &Args) -> Result<(), Failure> {
         record_bytes: args.record_bytes,
         io_bytes: (args.record_bytes / BLOCK).ceil() * BLOCK,
     };
-    let plan = Plan::new(machine.host(args.cores), data, machine.index());
+    let (index_map, index) = machine.index(args.index_map.as_deref())?;
+    let plan = Plan::new(machine.host(args.cores), data, index);
     // What the others are compared with.
     let all_dram = plan.best(None);
     let mut best: Vec<(&str, Estimate)> = vec![("none", all_dram)];
@@ -106,7 +111,8 @@ pub fn run(args: &Args) -> Result<(), Failure> {
         let object = |(name, it): &(&str, Estimate)| as_json(name, it, &all_dram);
         let all = json!({
             "modelled": true, "records": args.records, "skew": args.skew,
-            "record_bytes": args.record_bytes, "index_bytes": plan.index_bytes(),
+            "record_bytes": args.record_bytes,
+            "index_map": index_map, "index_bytes": plan.index_bytes(),
             "best": best.iter().map(object).collect::<Vec<_>>(),
             "by_fast_memory": along.map(|it| as_json(shown, &it, &all_dram)),
         });
@@ -114,7 +120,7 @@ pub fn run(args: &Args) -> Result<(), Failure> {
     }
     say(format_args!(
         "{:e} records of {} bytes, gets by Zipf {} (modelled, not measured)\n\
-         index {} in memory, records {} on SSD\n",
+         index ({index_map}) {} in memory, records {} on SSD\n",
         args.records,
         args.record_bytes,
         args.skew,
