@@ -108,10 +108,32 @@ fn another_index_takes_other_memory() {
     assert!(printed(&["--index-map", "art"]).contains("index (art) 54.7 GiB"));
 }
 
+/// Weisgut et al., section 7: what devices save, to a percent.
+#[test]
+fn the_published_savings_are_shown() {
+    let servers = json(&["--json", "--capacity", "4,5,6,8"]);
+    let saved = |of: usize, what: &str| servers["servers"][of][what].as_f64().unwrap();
+    for (of, what, published) in [
+        (0, "saved_by_one", 0.0),
+        (1, "saved_by_one", 0.61),
+        (2, "saved_by_one", 0.0),
+        (2, "saved", 0.64),
+        (3, "saved", 0.46),
+    ] {
+        let computed = saved(of, what);
+        assert!(
+            (computed - published).abs() < 0.01,
+            "{of} {what}: {computed}"
+        );
+    }
+    let text = printed(&["--capacity", "5"]);
+    assert!(text.contains("32×128 + 1"), "{text}");
+}
+
 #[test]
 fn capacities_that_no_server_has_are_shown_as_such() {
     let text = printed(&["--capacity", "8,12,100"]);
-    assert!(text.contains("none has as much"), "{text}");
+    assert!(text.contains("– where no server has as much"), "{text}");
     let servers = json(&["--json", "--capacity", "5"]);
     assert!(
         servers["servers"][0]["saved"].as_f64() > Some(0.5),

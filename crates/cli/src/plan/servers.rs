@@ -15,51 +15,58 @@ pub fn run(parts: &Parts, capacities_tib: &[f64], as_json: bool) -> Result<(), F
             .collect();
         return say(format_args!("{:#}", json!({ "servers": all })));
     }
+    let most = match parts.devices {
+        1 => "1 device".to_owned(),
+        devices => format!("{devices} devices"),
+    };
     let mut grid = Grid::new([
         (["", "TiB"], false),
-        (["without CXL", "DIMMs"], true),
+        (["without", "CXL"], true),
         (["", "price"], false),
-        (["with CXL", "DIMMs and devices"], true),
+        (["up to", "1 device"], true),
+        (["", "price"], false),
+        (["", "saved"], false),
+        (["up to", &most], true),
         (["", "price"], false),
         (["", "saved"], false),
     ]);
     for &tib in capacities_tib {
-        let [without, with] = cheapest(parts, tib);
-        let price = |server: &Option<Server>| {
-            server.map_or("–".to_owned(), |server| format!("{:.0}", server.price))
-        };
-        let saved =
-            saved(without, with).map_or("–".to_owned(), |part| format!("{:.0} %", 100.0 * part));
-        grid.row(vec![
-            format!("{tib}"),
-            described(parts, without),
-            price(&without),
-            described(parts, with),
-            price(&with),
-            saved,
-        ]);
+        let [without, one, any] = cheapest(parts, tib);
+        let mut cells = vec![format!("{tib}"), described(parts, without), price(without)];
+        for with in [one, any] {
+            cells.extend([described(parts, with), price(with), percent(without, with)]);
+        }
+        grid.row(cells);
     }
-    say(grid.render().trim_end())
+    say(format_args!(
+        "{}\n\nDIMMs × GiB of each, + devices on CXL of {} GiB; – where no server has as much",
+        grid.render().trim_end(),
+        parts.device_gib
+    ))
 }
 
-/// The cheapest server without devices, and the cheapest with any number of them.
-fn cheapest(parts: &Parts, tib: f64) -> [Option<Server>; 2] {
-    [0, parts.devices].map(|devices| parts.cheapest(tib * 1024.0, devices))
+/// The cheapest server without devices, with at most one, and with any number of them.
+fn cheapest(parts: &Parts, tib: f64) -> [Option<Server>; 3] {
+    [0, parts.devices.min(1), parts.devices].map(|most| parts.cheapest(tib * 1024.0, most))
 }
 
 fn saved(without: Option<Server>, with: Option<Server>) -> Option<f64> {
     Some(1.0 - with?.price / without?.price)
 }
 
+fn price(server: Option<Server>) -> String {
+    server.map_or("–".to_owned(), |server| format!("{:.0}", server.price))
+}
+
+fn percent(without: Option<Server>, with: Option<Server>) -> String {
+    saved(without, with).map_or("–".to_owned(), |part| format!("{:.0} %", 100.0 * part))
+}
+
 fn described(parts: &Parts, server: Option<Server>) -> String {
     let Some(server) = server else {
-        return "none has as much".to_owned();
+        return "–".to_owned();
     };
-    let dimms = format!(
-        "{} × {} GiB",
-        server.processors * parts.slots,
-        server.dimm.gib
-    );
+    let dimms = format!("{}×{}", server.processors * parts.slots, server.dimm.gib);
     match server.devices {
         0 => dimms,
         devices => format!("{dimms} + {devices}"),
@@ -67,7 +74,7 @@ fn described(parts: &Parts, server: Option<Server>) -> String {
 }
 
 fn row_json(parts: &Parts, tib: f64) -> Value {
-    let [without, with] = cheapest(parts, tib);
+    let [without, one, any] = cheapest(parts, tib);
     let object = |server: Option<Server>| {
         server.map(|it| {
             json!({
@@ -77,7 +84,8 @@ fn row_json(parts: &Parts, tib: f64) -> Value {
         })
     };
     json!({
-        "tib": tib, "without_cxl": object(without), "with_cxl": object(with),
-        "saved": saved(without, with),
+        "tib": tib, "without_cxl": object(without), "with_one_device": object(one),
+        "saved_by_one": saved(without, one), "with_cxl": object(any),
+        "saved": saved(without, any),
     })
 }
