@@ -34,7 +34,8 @@ fn measured_and_predicted_stand_side_by_side() {
     assert!(file.contains("the device does"), "{file}");
     let text = text(&["--timer-us", "5"]);
     for part in [
-        "memory is emulated; I/O: timer",
+        "slow memory is emulated\n",
+        "I/O: timer",
         "0.1 us",
         "2 us",
         "error of the model: ",
@@ -72,6 +73,64 @@ fn a_file_in_a_folder_of_ones_own_is_read_and_removed() {
 }
 
 #[test]
+fn the_limits_of_memory_and_of_reads_are_told_and_used() {
+    let args = ["--slow-part", "0.5", "--memory-mb-per-s", "10", "--json"];
+    let output = micro(&[&args[..], &["--timer-us", "5"]].concat())
+        .output()
+        .unwrap();
+    assert!(output.status.success(), "{}", stderr(&output));
+    let json: Value = serde_json::from_str(&stdout(&output)).unwrap();
+    assert_eq!(json["slow_part"], 0.5);
+    assert_eq!(json["memory_bytes_per_s"], 10e6);
+    // Five of ten lines are slow, and take 6.4 us each at 10 MB/s; the model has some of that.
+    let predicted = json["points"][1]["predicted_per_s"].as_f64();
+    assert!(predicted < Some(1e6 / 16.0), "{json}");
+
+    let output = micro(&[
+        "--read-kib",
+        "64",
+        "--file-megabytes",
+        "1",
+        "--slow-part",
+        "0",
+    ]);
+    let text = stdout(&{ output }.output().unwrap());
+    assert!(
+        text.contains("slow memory is emulated, 0 % of the accesses"),
+        "{text}"
+    );
+}
+
+/// A machine's own node, in place of emulated memory.
+#[test]
+fn a_numa_node_is_slow_memory_as_it_is() {
+    let node = |args: &[&str]| {
+        let mut command = timberline();
+        command.args(["measure", "micro", "--milliseconds", "1", "--rounds", "1"]);
+        command.args(["--tasks", "8", "--megabytes", "4", "--accesses", "3"]);
+        command.args(["--timer-us", "5", "--slow-node"]).args(args);
+        command
+    };
+    let output = node(&["0"]).output().unwrap();
+    match output.status.success() {
+        true => {
+            let text = stdout(&output);
+            assert!(
+                text.contains("slow memory: NUMA node 0, as it is: 0 us"),
+                "{text}"
+            );
+        }
+        // A machine without that node, or a container that may not bind memory.
+        false => assert_eq!(stderr(&output).lines().count(), 1, "{}", stderr(&output)),
+    }
+    let line = refused(node(&["999"]));
+    assert!(line.contains("--slow-node 999"), "{line}");
+    assert!(line.contains("choose from"), "{line}");
+    let line = refused(node(&["0", "--latency-us", "5"]));
+    assert!(line.contains("cannot be used with"), "{line}");
+}
+
+#[test]
 fn bad_input_is_one_line() {
     for (args, named) in [
         (&["--timer-us=-1"][..], "a number from 0 to 100000"),
@@ -81,6 +140,13 @@ fn bad_input_is_one_line() {
             "cannot be used with",
         ),
         (&["--rounds", "0"], "--rounds"),
+        (&["--slow-part", "1.5"], "a number from 0 to 1"),
+        (&["--memory-mb-per-s", "0"], "a number from 1 to 1000000"),
+        (&["--read-kib", "6"], "a multiple of 4 from 4 to 1024"),
+        (
+            &["--read-kib", "8", "--timer-us", "1"],
+            "cannot be used with",
+        ),
     ] {
         let line = refused(micro(args));
         assert!(line.contains(named), "{args:?}: {line}");

@@ -2,11 +2,12 @@
 //! then do one I/O, many in flight on one core; measured beside what the throughput model predicts.
 //!
 //! Each task prefetches the next pointer and lets the other tasks run before it reads it. Slow
-//! memory is emulated, its limit of prefetches in flight included. The I/O is a read of a file, or
-//! a timer where the disk would limit all that is to be seen.
+//! memory is emulated, its limit of prefetches in flight included, or that of a NUMA node. The I/O
+//! is a read of a file, or a timer where the disk would limit all that is to be seen.
 
 mod disk;
 mod grid;
+mod memory;
 mod spin;
 mod tasks;
 
@@ -16,17 +17,18 @@ use std::time::Duration;
 use serde::{Deserialize, Serialize};
 use timberline_model::overlap::{Machine, limited_operation_s};
 use timberline_model::{Core, Operation, masking};
-use timberline_tier::emulator::{Base, Chase, Cost, Emulated, Profile, Slowness, set_thread_cache};
+use timberline_tier::Memory;
+use timberline_tier::emulator::Chase;
 use timberline_tier::hint::LINE;
-use timberline_tier::{Arenas, ArenasConfig, TierId};
 
 use disk::Device;
 pub use disk::{Io, KIND_OF_TIMER};
 pub use grid::Grid;
+use memory::{Emulation, OnNode, Place, chain, free};
 use spin::Spinner;
 use tasks::{Run, Work, run};
 
-/// Prefetches in flight, of the emulated memory: P.
+/// Prefetches in flight, of the emulated memory, and assumed of a processor: P.
 const PREFETCHES: usize = 10;
 /// Bytes of a read: those of a block of the disk.
 pub const READ_BYTES: usize = 4096;
@@ -43,8 +45,12 @@ pub struct Setting {
     pub memory_bytes: usize,
     /// The part of these in slow memory; the others are in DRAM: ρ.
     pub slow_part: f64,
-    /// Bytes a second that slow memory gives; `None` for no limit: B_mem.
+    /// Bytes a second that emulated slow memory gives; `None` for no limit: B_mem.
     pub memory_bytes_per_s: Option<f64>,
+    /// The NUMA node whose memory is the slow memory; `None` for emulated memory. The grid's
+    /// latencies do not count then.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub slow_node: Option<u32>,
     /// What an operation does after its walk.
     pub io: Io,
     /// How long each measurement takes.
@@ -78,7 +84,7 @@ impl Costs {
     /// As [`measure`].
     pub fn measure(setting: &Setting) -> io::Result<Costs> {
         let mut device = Device::open(&setting.io)?;
-        let memory = free_memory(setting)?;
+        let memory = Emulation::free_memory(setting)?;
         let chain = chain(&memory, &free(setting))?;
         let mut parts = Parts::default();
         for _ in 0..setting.rounds.max(3) {
@@ -103,7 +109,7 @@ pub struct Point {
     pub accesses: u32,
     /// Time that is added to each access, to each submission and to each completion.
     pub added_s: [f64; 3],
-    /// Latency of memory.
+    /// Latency of memory: as emulated, or as measured on a NUMA node.
     pub latency_s: f64,
     /// Operations in flight.
     pub tasks: usize,
@@ -134,6 +140,8 @@ pub struct Outcome {
     pub io: String,
     /// Costs that the predictions are made of.
     pub costs: Costs,
+    /// Latencies of memory, in seconds: those of the grid, or that of a NUMA node.
+    pub latencies_s: Vec<f64>,
     /// In the order of the grid.
     pub points: Vec<Point>,
 }
@@ -141,17 +149,24 @@ pub struct Outcome {
 /// Measures all points. `is_over` is asked between measurements; what is there then is returned.
 ///
 /// # Errors
-/// The file can't be made or read, or there is not enough memory.
+/// The file can't be made or read, there is not enough memory, or no such NUMA node.
 pub fn measure(setting: &Setting, is_over: &dyn Fn() -> bool) -> io::Result<Outcome> {
+    match setting.slow_node {
+        None => measure_in::<Emulation>(setting, is_over),
+        Some(_) => measure_in::<OnNode>(setting, is_over),
+    }
+}
+
+fn measure_in<P: Place>(setting: &Setting, is_over: &dyn Fn() -> bool) -> io::Result<Outcome> {
     if setting.tasks.is_empty() {
         return Err(io::Error::other("no number of tasks is given"));
     }
     let mut device = Device::open(&setting.io)?;
     let spinner = Spinner::calibrate();
-    let free_memory = free_memory(setting)?;
+    let free_memory = P::free_memory(setting)?;
     let free_chain = chain(&free_memory, &free(setting))?;
     let mut parts = Parts::default();
-    let latencies: Vec<f64> = setting.grid.latencies_s().collect();
+    let latencies = P::latencies_s(setting)?;
     let operations = setting.grid.operations();
     // Of each point, and each number of tasks: operations a second in the rounds.
     let none = vec![Vec::new(); setting.tasks.len()];
@@ -164,7 +179,7 @@ pub fn measure(setting: &Setting, is_over: &dyn Fn() -> bool) -> io::Result<Outc
             .zip(per_s.chunks_mut(operations.len().max(1)))
         {
             parts.measure(setting, &free_chain, &mut device)?;
-            let memory = memory(setting, latency_s)?;
+            let memory = P::memory(setting, latency_s)?;
             let chain = chain(&memory, setting)?;
             for (&(accesses, added_s), per_s) in operations.iter().zip(per_s) {
                 if is_over() {
@@ -206,43 +221,8 @@ pub fn measure(setting: &Setting, is_over: &dyn Fn() -> bool) -> io::Result<Outc
         io: device.kind(),
         points: points.collect(),
         costs,
+        latencies_s: latencies,
     })
-}
-
-/// Emulated memory whose slow tier has this latency. The emulator's bookkeeping is part of an
-/// access, also where the latency adds nothing.
-fn memory(setting: &Setting, latency_s: f64) -> io::Result<Emulated> {
-    let line = |bytes_per_s| Cost::Ns(LINE as f64 * 1e9 / bytes_per_s);
-    let slow = Slowness {
-        latency: Cost::Ns(latency_s * 1e9),
-        line: setting.memory_bytes_per_s.map_or(Cost::Times(1.0), line),
-        in_flight: PREFETCHES,
-    };
-    let bytes = setting.memory_bytes;
-    let mut config = ArenasConfig::two_tiers(bytes, bytes);
-    for tier in &mut config.tiers {
-        tier.limit += 2 * config.chunk_bytes;
-    }
-    let arenas = Arenas::new(&config).map_err(io::Error::other)?;
-    let base = Base {
-        latency_ns: 1.0,
-        ..Base::default()
-    };
-    Ok(Emulated::new(
-        arenas,
-        Profile::new("micro", vec![slow]),
-        base,
-    ))
-}
-
-fn chain<'a>(memory: &'a Emulated, setting: &Setting) -> io::Result<Chase<'a, Emulated>> {
-    set_thread_cache(Default::default());
-    let slow = (setting.memory_bytes as f64 * setting.slow_part) as usize;
-    let parts = [
-        (TierId::SLOW, slow),
-        (TierId::FAST, setting.memory_bytes - slow),
-    ];
-    Chase::through(memory, &parts, 1, 1).map_err(io::Error::other)
 }
 
 /// The best number of tasks, of those that were measured, and its figures: most, median, least.
@@ -253,19 +233,6 @@ fn best(of_tasks: impl Iterator<Item = (usize, Vec<f64>)>) -> Option<(usize, [f6
         Some((tasks, [most, rounds[rounds.len() / 2], least]))
     });
     figures.max_by(|a, b| a.1[0].total_cmp(&b.1[0]))
-}
-
-/// The same setting with memory that takes no time.
-fn free(setting: &Setting) -> Setting {
-    Setting {
-        slow_part: 1.0,
-        memory_bytes_per_s: None,
-        ..setting.clone()
-    }
-}
-
-fn free_memory(setting: &Setting) -> io::Result<Emulated> {
-    memory(&free(setting), 2e-9)
 }
 
 /// The parts of an operation, each measured by operations that have only that part. The fastest
@@ -286,10 +253,10 @@ impl Parts {
     const ACCESSES: u32 = 100;
 
     /// Measures each once more. `chain` is in [`free`] memory.
-    fn measure(
+    fn measure<M: Memory>(
         &mut self,
         setting: &Setting,
-        chain: &Chase<'_, Emulated>,
+        chain: &Chase<'_, M>,
         device: &mut Device,
     ) -> io::Result<()> {
         // So many that the core never waits for a timer.
@@ -357,6 +324,7 @@ fn predicted(
     let machine = Machine {
         dram_latency_s: DRAM_S.min(latency_s),
         offloaded: setting.slow_part,
+        line_bytes: LINE as f64 * setting.slow_part,
         memory_bytes_per_s: setting.memory_bytes_per_s.unwrap_or(f64::INFINITY),
         io_per_s: costs.io_per_s,
         ..Machine::unlimited(latency_s)

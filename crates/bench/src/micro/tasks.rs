@@ -5,7 +5,8 @@ use std::io;
 use std::time::{Duration, Instant};
 
 use rustix::time::{ClockId, clock_gettime};
-use timberline_tier::emulator::{Chase, Emulated, Walker};
+use timberline_tier::Memory;
+use timberline_tier::emulator::{Chase, Walker};
 
 use super::disk::Device;
 use super::spin::spin;
@@ -62,8 +63,8 @@ const LEAST: u64 = 32;
 
 /// Runs operations for so long, `tasks` of them in flight. Runs of one seed walk through the same
 /// lines: after a short one, the modelled cache still has them.
-pub fn run(
-    chain: &Chase<'_, Emulated>,
+pub fn run<M: Memory>(
+    chain: &Chase<'_, M>,
     device: &mut Device,
     work: Work,
     tasks: usize,

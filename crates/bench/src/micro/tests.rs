@@ -12,6 +12,7 @@ fn setting(io: Io) -> Setting {
         memory_bytes: 4 << 20,
         slow_part: 1.0,
         memory_bytes_per_s: None,
+        slow_node: None,
         io,
         slice: Duration::from_millis(2),
         rounds: 1,
@@ -81,6 +82,36 @@ fn a_folder_that_is_not_there_is_named() {
 }
 
 #[test]
+fn the_memory_of_a_numa_node_is_measured_as_it_is() {
+    let setting = Setting {
+        slow_node: Some(0),
+        ..setting(Io::Timer(Duration::from_micros(10)))
+    };
+    let outcome = match measure(&setting, &|| false) {
+        Ok(outcome) => outcome,
+        // A machine without that node, or a container that may not bind memory.
+        Err(error) => return eprintln!("skipped: {error}"),
+    };
+    // The grid's two latencies are not there.
+    assert_eq!((outcome.points.len(), outcome.latencies_s.len()), (4, 1));
+    for point in &outcome.points {
+        assert_eq!(point.latency_s, outcome.latencies_s[0]);
+        assert!(point.latency_s > 0.0 && point.per_s[0] > 0.0, "{point:?}");
+        assert!(point.predicted_per_s.is_finite(), "{point:?}");
+    }
+}
+
+#[test]
+fn a_numa_node_that_is_not_there_is_named() {
+    let setting = Setting {
+        slow_node: Some(1000),
+        ..setting(Io::Timer(Duration::ZERO))
+    };
+    let error = measure(&setting, &|| false).unwrap_err().to_string();
+    assert!(error.contains("NUMA nodes 1000"), "{error}");
+}
+
+#[test]
 fn an_interrupted_run_gives_what_it_has() {
     let asked = std::cell::Cell::new(0);
     let is_over = || {
@@ -108,7 +139,7 @@ fn walk(
     tasks: usize,
     seeds: Range<u64>,
 ) -> (LineCounts, f64) {
-    let memory = memory(setting, latency_s).unwrap();
+    let memory = Emulation::memory(setting, latency_s).unwrap();
     let chain = chain(&memory, setting).unwrap();
     let mut device = Device::open(&setting.io).unwrap();
     let work = Work {

@@ -1,12 +1,13 @@
 //! `timberline measure micro`: the microbenchmark of the throughput model.
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::sync::atomic::Ordering::Relaxed;
 use std::time::Duration;
 
 use serde_json::{Value, json};
-use timberline_bench::micro::{Grid, Io, Outcome, Point, READ_BYTES, Setting, measure};
+use timberline_bench::micro::{Grid, Io, Outcome, Point, Setting, measure};
 use timberline_bench::report::grid::Grid as Table;
+use timberline_tier::topology::{NodeList, Topology};
 
 use crate::Failure;
 use crate::say::say;
@@ -14,9 +15,9 @@ use crate::setup::interrupts;
 
 #[derive(clap::Args)]
 #[command(
-    after_help = "One core runs operations that chase pointers through emulated slow memory, \
-    ten prefetches in flight, and then do one I/O. What is printed beside each measurement is the \
-    prediction of Bando et al. (SIGMOD 2025). Their grid: --accesses 1,5,10,15 --add-access-ns \
+    after_help = "One core runs operations that chase pointers through slow memory, emulated with \
+    ten prefetches in flight or that of --slow-node, and then do one I/O. What is printed beside \
+    each measurement is the prediction of Bando et al. (SIGMOD 2025). Their grid: --accesses 1,5,10,15 --add-access-ns \
     0,20,40 --add-submit-us 0,1,2 --add-complete-us 0,1,2 --latency-us \
     0.1,0.3,0.5,1,2,3,4,5,6,7,8,9,10"
 )]
@@ -25,7 +26,7 @@ pub struct Args {
     #[arg(long, value_delimiter = ',', default_value = "1,5,10,15", value_name = "N",
         value_parser = clap::value_parser!(u32).range(1..=1000))]
     accesses: Vec<u32>,
-    /// Latencies of memory
+    /// Latencies of the emulated memory
     #[arg(long, value_delimiter = ',', default_value = "0.1,0.5,1,2,5,10", value_name = "US",
         value_parser = number::<0, 1000>)]
     latency_us: Vec<f64>,
@@ -49,6 +50,16 @@ pub struct Args {
     #[arg(long, default_value_t = 64, value_name = "MB",
         value_parser = clap::value_parser!(u32).range(4..=65536))]
     megabytes: u32,
+    /// Fraction of the memory that is slow, 0 to 1; the rest is DRAM (ρ of the model)
+    #[arg(long, default_value = "1", value_name = "FRACTION", value_parser = number::<0, 1>)]
+    slow_part: f64,
+    /// Bandwidth of the emulated memory, 1 to 1000000 [default: no limit]
+    #[arg(long, value_name = "MB/S", value_parser = number::<1, 1_000_000>)]
+    memory_mb_per_s: Option<f64>,
+    /// Chase through the memory of this NUMA node, in place of emulated memory; nothing is added
+    /// to its latency, which is measured
+    #[arg(long, value_name = "NODE", conflicts_with_all = ["latency_us", "memory_mb_per_s"])]
+    slow_node: Option<u32>,
     /// Where the file to read is made, and removed at the end [default: the folder for temporary
     /// files]
     #[arg(long, value_name = "DIR", conflicts_with = "timer_us")]
@@ -57,6 +68,10 @@ pub struct Args {
     #[arg(long, default_value_t = 256, value_name = "MB", conflicts_with = "timer_us",
         value_parser = clap::value_parser!(u32).range(1..=1_048_576))]
     file_megabytes: u32,
+    /// KiB of a read of the file: a multiple of 4 up to 1024
+    #[arg(long, default_value = "4", value_name = "KIB", conflicts_with = "timer_us",
+        value_parser = read_kib)]
+    read_kib: usize,
     /// Instead of reading a file, wait this long: where the disk would limit everything
     #[arg(long, value_name = "US", value_parser = number::<0, 100_000>)]
     timer_us: Option<f64>,
@@ -81,6 +96,34 @@ fn number<const LEAST: u32, const MOST: u32>(text: &str) -> Result<f64, String> 
     }
 }
 
+/// Parses the size of a read.
+fn read_kib(text: &str) -> Result<usize, String> {
+    match text.parse::<usize>() {
+        Ok(kib) if (4..=1024).contains(&kib) && kib % 4 == 0 => Ok(kib),
+        _ => Err("it has to be a multiple of 4 from 4 to 1024".to_owned()),
+    }
+}
+
+/// Whether this machine has that memory, and enough of it.
+fn check_node(node: u32, bytes: u64) -> Result<(), Failure> {
+    let topology = Topology::discover(Path::new("/")).map_err(Failure::impossible)?;
+    let usable = topology.nodes().iter().filter(|it| it.is_usable());
+    let Some(found) = usable.clone().find(|it| it.id == node) else {
+        let all: NodeList = usable.map(|it| it.id).collect();
+        return Err(Failure::Impossible(format!(
+            "--slow-node {node}: there is no such NUMA node with memory; choose from {all}"
+        )));
+    };
+    match found.total_bytes > bytes {
+        true => Ok(()),
+        false => Err(Failure::Impossible(format!(
+            "--megabytes {}: NUMA node {node} has {} MB in all",
+            bytes >> 20,
+            found.total_bytes >> 20
+        ))),
+    }
+}
+
 fn given_or(given: &[f64], otherwise: &[f64]) -> Vec<f64> {
     if given.is_empty() { otherwise } else { given }.to_vec()
 }
@@ -97,13 +140,17 @@ pub fn run(args: &Args) -> Result<(), Failure> {
         None => Io::File {
             folder: args.folder.clone().unwrap_or_else(std::env::temp_dir),
             bytes: u64::from(args.file_megabytes) << 20,
-            read_bytes: READ_BYTES,
+            read_bytes: args.read_kib << 10,
         },
     };
+    if let Some(node) = args.slow_node {
+        check_node(node, u64::from(args.megabytes) << 20)?;
+    }
     let setting = Setting {
         memory_bytes: (args.megabytes as usize) << 20,
-        slow_part: 1.0,
-        memory_bytes_per_s: None,
+        slow_part: args.slow_part,
+        memory_bytes_per_s: args.memory_mb_per_s.map(|mb| mb * 1e6),
+        slow_node: args.slow_node,
         io,
         slice: Duration::from_millis(args.milliseconds.into()),
         rounds: args.rounds as usize,
@@ -120,8 +167,8 @@ pub fn run(args: &Args) -> Result<(), Failure> {
     let is_over = || interrupted.load(Relaxed);
     let outcome = measure(&setting, &is_over).map_err(Failure::failed)?;
     match args.json {
-        true => say(format_args!("{:#}", as_json(&outcome)))?,
-        false => print(&setting.grid, &outcome)?,
+        true => say(format_args!("{:#}", as_json(&setting, &outcome)))?,
+        false => print(&setting, &outcome)?,
     }
     match is_over() {
         true => Err(Failure::Interrupted(
@@ -131,7 +178,7 @@ pub fn run(args: &Args) -> Result<(), Failure> {
     }
 }
 
-fn as_json(outcome: &Outcome) -> Value {
+fn as_json(setting: &Setting, outcome: &Outcome) -> Value {
     let costs = &outcome.costs;
     let point = |it: &Point| {
         json!({
@@ -145,21 +192,39 @@ fn as_json(outcome: &Outcome) -> Value {
     };
     let io_per_s = costs.io_per_s.is_finite().then_some(costs.io_per_s);
     json!({
-        "emulated": true, "io": outcome.io, "switch_ns": costs.switch_s * 1e9,
+        "emulated": setting.slow_node.is_none(), "slow_node": setting.slow_node,
+        "slow_part": setting.slow_part, "memory_bytes_per_s": setting.memory_bytes_per_s,
+        "io": outcome.io, "switch_ns": costs.switch_s * 1e9,
         "access_ns": costs.access_s * 1e9, "io_us": costs.io_s * 1e6, "io_per_s": io_per_s,
         "points": outcome.points.iter().map(point).collect::<Vec<_>>(),
     })
 }
 
-fn print(grid: &Grid, outcome: &Outcome) -> Result<(), Failure> {
+/// What the slow memory is.
+fn memory(setting: &Setting, outcome: &Outcome) -> String {
+    let part = match setting.slow_part {
+        1.0 => String::new(),
+        part => format!(", {:.0} % of the accesses", 100.0 * part),
+    };
+    match (setting.slow_node, outcome.latencies_s.first()) {
+        (Some(node), Some(latency_s)) => format!(
+            "slow memory: NUMA node {node}{part}, as it is: 0 us are added to its {:.0} ns",
+            latency_s * 1e9
+        ),
+        _ => format!("slow memory is emulated{part}"),
+    }
+}
+
+fn print(setting: &Setting, outcome: &Outcome) -> Result<(), Failure> {
     let costs = &outcome.costs;
     let limit = match costs.io_per_s.is_finite() {
         true => format!("\nthe device does {:.0} a second", costs.io_per_s),
         false => String::new(),
     };
     say(format_args!(
-        "memory is emulated; I/O: {}\nmeasured: {:.0} ns a switch, {:.0} ns an access, {:.2} us of \
+        "{}\nI/O: {}\nmeasured: {:.0} ns a switch, {:.0} ns an access, {:.2} us of \
          the core an I/O{limit}\n",
+        memory(setting, outcome),
         outcome.io,
         costs.switch_s * 1e9,
         costs.access_s * 1e9,
@@ -169,7 +234,7 @@ fn print(grid: &Grid, outcome: &Outcome) -> Result<(), Failure> {
         "Thousands of operations a second, and error of the model in percent.\nAdded: ns to an \
          access, us before and after an I/O.\n",
     )?;
-    say(table(grid, outcome))?;
+    say(table(&setting.grid, outcome))?;
     let errors = |of: fn(&Point) -> f64| {
         let mut all: Vec<f64> = outcome.points.iter().map(of).collect();
         all.sort_by(f64::total_cmp);
@@ -189,11 +254,8 @@ fn print(grid: &Grid, outcome: &Outcome) -> Result<(), Failure> {
 
 /// A row for each operation, a column for each latency.
 fn table(grid: &Grid, outcome: &Outcome) -> String {
-    let heads: Vec<String> = grid
-        .latency_us
-        .iter()
-        .map(|us| format!("{us} us"))
-        .collect();
+    let us = |seconds: &f64| format!("{} us", (seconds * 1e9).round() / 1e3);
+    let heads: Vec<String> = outcome.latencies_s.iter().map(us).collect();
     let fixed = [(["", "accesses"], false), (["added", "ns, us / us"], true)];
     let latencies = heads.iter().map(|head| (["", head.as_str()], false));
     let mut table = Table::new(fixed.into_iter().chain(latencies));

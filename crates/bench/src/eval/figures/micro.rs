@@ -21,6 +21,7 @@ fn setting(scale: &Scale, accesses: u32, io_us: [f64; 2], latency_us: f64) -> Se
         memory_bytes: megabytes << 20,
         slow_part: 1.0,
         memory_bytes_per_s: None,
+        slow_node: None,
         io: Io::Timer(Duration::from_micros(10)),
         slice: Duration::from_millis(milliseconds),
         rounds,

@@ -104,6 +104,7 @@ fn costs() -> std::io::Result<Costs> {
         memory_bytes: 16 << 20,
         slow_part: 1.0,
         memory_bytes_per_s: None,
+        slow_node: None,
         io: Io::Timer(Duration::ZERO),
         slice: Duration::from_millis(10),
         rounds: 5,
