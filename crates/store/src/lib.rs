@@ -5,9 +5,33 @@
 //! and to the index at once; flushes bring it to its file, and a commit makes it durable
 //! ([`Durability`]). Cleaning moves records out of segments of which most is obsolete.
 //!
-//! [`Store::open`] starts a store with threads of its own; its operations are futures for any
-//! executor, and [`Store::blocking`] has them for threads that wait. [`Store::open_on`] is for
-//! programs that drive the disk themselves, and for simulated disks:
+//! [`Store::open`] starts a store with threads of its own. Its operations are futures for any
+//! executor, and [`Store::blocking`] has them for threads that wait:
+//!
+//! ```
+//! use timberline_store::{Durability, Options, Store};
+//!
+//! # let folder = std::env::temp_dir().join(format!("timberline-doc-{}", std::process::id()));
+//! let options = Options {
+//!     durability: Durability::Each, // a write that returned is on the disk
+//!     ..Options::default()
+//! };
+//! # let again = options.clone();
+//! let (store, report) = Store::open(&folder, options)?;
+//! assert_eq!(report.keys, 0);
+//! store.blocking().put(b"user:1", b"Ada")?;
+//! assert_eq!(store.blocking().get(b"user:1")?.as_deref(), Some(&b"Ada"[..]));
+//! store.stop()?;
+//! # drop(store);
+//! # let (store, report) = Store::open(&folder, again)?;
+//! # assert_eq!(report.keys, 1);
+//! # assert_eq!(store.blocking().get(b"user:1")?.as_deref(), Some(&b"Ada"[..]));
+//! # store.stop()?;
+//! # std::fs::remove_dir_all(&folder).unwrap();
+//! # Ok::<(), timberline_store::Error>(())
+//! ```
+//!
+//! [`Store::open_on`] is for programs that drive the disk themselves, and for simulated disks:
 //!
 //! ```
 //! use timberline_io::{Disk, Simulation};

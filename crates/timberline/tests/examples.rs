@@ -36,6 +36,22 @@ fn both_readmes_have_one_example() {
     assert_eq!(relative.count(), 0, "links that a registry can't follow");
 }
 
+/// Its example in the README, line by line, is in the one that the store's doctests run.
+#[test]
+fn the_readme_shows_the_store_as_it_documents_itself() {
+    let readme = include_str!("../../../README.md");
+    let documented: Vec<&str> = include_str!("../../store/src/lib.rs")
+        .lines()
+        .filter_map(|line| line.strip_prefix("//! "))
+        .collect();
+    let blocks = readme.split("```rust\n").skip(1);
+    let mut of_store = blocks.filter(|block| block.starts_with("use timberline_store"));
+    let (code, _) = of_store.next().unwrap().split_once("```").unwrap();
+    for line in code.lines().filter(|line| !line.is_empty()) {
+        assert!(documented.contains(&line), "{line}");
+    }
+}
+
 #[test]
 fn a_secondary_index_finds_users_by_city() {
     secondary_index::main().unwrap();
