@@ -97,8 +97,10 @@ fn an_index_in_slow_memory_is_measured_beside_one_in_dram() {
     assert_eq!(all_slow, Some(0.0));
     assert!(!folder.exists());
 
-    let table = store(&folder, &args).output().unwrap();
+    let threads = [&args[..], &["--get-threads=2"]].concat();
+    let table = store(&folder, &threads).output().unwrap();
     let text = stdout(&table);
+    assert!(text.contains("gets on 2"), "{text}");
     assert!(text.starts_with("EMULATED"), "{text}");
     let widest = text.lines().map(|line| line.chars().count()).max();
     assert!(widest <= Some(80), "{text}");
@@ -122,10 +124,6 @@ fn bad_input_is_one_line_and_nothing_is_lost() {
         (&["--index-memory", "us5:120%"], "0% up to 99%"),
         (&["--slice=-1"], "slice of -1"),
         (&["--warm=1K", "--index-memory=us1"], "cannot be used with"),
-        (
-            &["--get-threads=2", "--index-memory=us1"],
-            "cannot be used with",
-        ),
         (&["--get-threads=2", "--in-flight=1"], "give from 1 to 1"),
     ] {
         let line = refused(store(&folder, args));

@@ -12,6 +12,7 @@ use super::record::{KEY_BYTES, is_value, key, lost, value};
 use super::requests::Latencies;
 use super::{Figure, Measured, Outcome, Rounds, Row, SKEW, Setting};
 use crate::workload::{Permutation, Rng, Zipf};
+use timberline_tier::emulator::LineCounts;
 
 /// What a store does for the bench. Errors are one line.
 pub trait Engine: Sync {
@@ -119,6 +120,7 @@ impl Run<'_> {
             usage: Usage::now().since(&usage),
             p50_us: f64::NAN,
             p99_us: f64::NAN,
+            lines: LineCounts::default(),
         };
         self.rows.push(Row::new("puts of new keys", &[loaded]));
         Ok(())
@@ -234,6 +236,7 @@ impl Run<'_> {
             usage: Usage::now().since(&usage),
             p50_us: latencies.p50_us(),
             p99_us: latencies.p99_us(),
+            lines: LineCounts::default(),
         })
     }
 }

@@ -5,14 +5,18 @@
 //! the disk. With the cache there, some gets need no disk. A store for each kind of memory is
 //! loaded; then they take turns.
 
+use std::sync::Arc;
+
 use futures_util::future::try_join_all;
 use serde::{Deserialize, Serialize};
 use timberline_io::Driver;
 use timberline_store::{CacheMemory, Caching, IndexMap, Options, Store, join};
-use timberline_tier::emulator::{CacheSize, LineCounts, set_thread_cache, thread_counts};
+use timberline_tier::emulator::{CacheSize, set_thread_cache};
 
 use super::slow_memory::{InSlowMemory, SlowMemory};
-use super::{Measured, Outcome, Row, Run, SKEW, Setting, get, measured, one_line, put};
+use super::{
+    Draw, Measured, Outcome, Row, Run, SKEW, Setting, Threads, get, measured, one_line, put,
+};
 use crate::workload::{Permutation, Rng, Zipf};
 
 /// Slices of requests in which a placement learns which keys are hot.
@@ -129,9 +133,9 @@ pub fn measure_beside_dram(
     let mut all = Vec::new();
     measured(&setting.store, is_over, |run, driver| {
         let kinds = std::slice::from_ref(&setting.memory);
-        let subjects = run.stores_in_turns(driver, setting.part, kinds, &[setting.load])?;
+        let subjects = run.stores_in_turns(driver, setting.part, kinds, &[setting.load], cache)?;
         let turns = |subject: &Subject| {
-            let turns = |it: &Vec<Requests>| it.iter().map(Requests::turn).collect();
+            let turns = |it: &Vec<Measured>| it.iter().map(Measured::turn).collect();
             subject.requests.iter().map(turns).collect()
         };
         let in_memory = |subject: &Subject| InMemory {
@@ -168,7 +172,8 @@ pub fn measure_in_slow_memory(
             ..Load::UNIFORM
         };
         let loads = [Load::UNIFORM, skewed];
-        let subjects = run.stores_in_turns(driver, SlowPart::Index, kinds, &loads)?;
+        let cache = CacheSize::default();
+        let subjects = run.stores_in_turns(driver, SlowPart::Index, kinds, &loads, cache)?;
         run.compare(&loads, &subjects);
         Ok(())
     })
@@ -183,7 +188,7 @@ struct Subject {
     /// The part of what is there that was in fast memory at the end.
     fast_part: Option<f64>,
     /// By load.
-    requests: Vec<Vec<Requests>>,
+    requests: Vec<Vec<Measured>>,
 }
 
 impl Subject {
@@ -198,51 +203,39 @@ impl Subject {
     }
 }
 
-/// Requests of a slice.
-struct Requests {
-    measured: Measured,
-    /// What the emulator charged for them.
-    lines: LineCounts,
-}
-
-impl Requests {
+impl Measured {
     fn turn(&self) -> Turn {
-        let Measured {
-            per_s,
-            usage,
-            p50_us,
-            p99_us,
-            ..
-        } = &self.measured;
         Turn {
-            per_s: *per_s,
-            core_us: self.measured.of_each(usage.cpu.as_secs_f64() * 1e6),
-            p50_us: *p50_us,
-            p99_us: *p99_us,
+            per_s: self.per_s,
+            core_us: self.of_each(self.usage.cpu.as_secs_f64() * 1e6),
+            p50_us: self.p50_us,
+            p99_us: self.p99_us,
             slow_lines: self.slow_lines(),
             waited_us: self.waited_us(),
         }
     }
 
     fn slow_lines(&self) -> f64 {
-        self.measured.of_each(self.lines.slow as f64)
+        self.of_each(self.lines.slow as f64)
     }
 
     fn waited_us(&self) -> f64 {
         let ps = self.lines.waited_ps + self.lines.charged_ps;
-        self.measured.of_each(ps as f64 / 1e6)
+        self.of_each(ps as f64 / 1e6)
     }
 }
 
 impl Run<'_> {
     /// Loads a store that is all in DRAM, and one with a part in each of these kinds of memory, and
-    /// has them serve these loads in turns. None, if it was over before all were loaded.
+    /// has them serve these loads in turns; `cache` is the modelled one of each thread. None, if it
+    /// was over before all were loaded.
     fn stores_in_turns(
         &mut self,
         driver: &mut Driver,
         part: SlowPart,
         kinds: &[SlowMemory],
         loads: &[Load],
+        cache: CacheSize,
     ) -> Result<Vec<Subject>, String> {
         let setting = self.setting;
         let map = setting.index_map;
@@ -266,7 +259,7 @@ impl Run<'_> {
         }
         let stores: Vec<Store> = subjects.iter().map(|it| it.store.clone()).collect();
         let turns = async {
-            let done = self.turns(&mut subjects, loads).await;
+            let done = self.turns(&mut subjects, loads, cache).await;
             for subject in &mut subjects {
                 subject.fast_part = subject.slow.as_ref().map(InSlowMemory::fast_part);
                 subject.store.close();
@@ -279,44 +272,65 @@ impl Run<'_> {
         Ok(subjects)
     }
 
-    async fn turns(&mut self, subjects: &mut [Subject], loads: &[Load]) -> Result<(), String> {
+    async fn turns(
+        &mut self,
+        subjects: &mut [Subject],
+        loads: &[Load],
+        cache: CacheSize,
+    ) -> Result<(), String> {
         let setting = self.setting;
-        let scattered = Permutation::new(setting.records, Rng::new(setting.seed, 2));
+        let threads = Threads {
+            number: setting.threads,
+            modelled: Some(cache),
+        };
         let mut rng = Rng::new(setting.seed, 3);
         for load in loads {
             let zipf = Zipf::new(setting.records, load.skew);
+            let scattered = Permutation::new(setting.records, Rng::new(setting.seed, 2));
+            let draw: Draw = Arc::new(move |rng| scattered.at(zipf.rank(rng)));
             subjects.iter_mut().for_each(|it| it.requests.push(vec![]));
             for turn in 0..WARMUP + setting.rounds {
                 for subject in &mut *subjects {
-                    let store = &subject.store;
-                    let make = || {
-                        let (store, id) = (store.clone(), scattered.at(zipf.rank(&mut rng)));
-                        let is_put = load.writes > 0.0 && rng.unit() < load.writes;
-                        async move {
-                            match is_put {
-                                true => put(store, id, setting.value_bytes).await,
-                                false => get(store, id, setting.value_bytes).await,
-                            }
-                        }
-                    };
-                    let commits = (load.writes > 0.0).then_some(store);
+                    let drawn = (&draw, &mut rng);
                     // What a store has left to do, it does in others' turns, on the same thread.
                     let charge = |on| subject.slow.iter().for_each(|it| it.charge(on));
                     charge(true);
-                    let before = thread_counts();
-                    let measured = self.run(commits, make, setting.for_a_slice()).await;
-                    let lines = thread_counts() - before;
+                    let measured = match load.writes > 0.0 {
+                        true => self.mixed(&subject.store, drawn, load.writes).await,
+                        false => self.gets(&subject.store, drawn, threads).await,
+                    };
                     charge(false);
                     let measured = measured?;
                     if turn >= WARMUP
                         && let Some(requests) = subject.requests.last_mut()
                     {
-                        requests.push(Requests { measured, lines });
+                        requests.push(measured);
                     }
                 }
             }
         }
         Ok(())
+    }
+
+    /// Requests of drawn records for a slice, this part of which are puts: by this thread alone.
+    async fn mixed(
+        &mut self,
+        store: &Store,
+        (draw, rng): (&Draw, &mut Rng),
+        writes: f64,
+    ) -> Result<Measured, String> {
+        let setting = self.setting;
+        let make = || {
+            let (store, id) = (store.clone(), draw(rng));
+            let is_put = rng.unit() < writes;
+            async move {
+                match is_put {
+                    true => put(store, id, setting.value_bytes).await,
+                    false => get(store, id, setting.value_bytes).await,
+                }
+            }
+        };
+        self.run(Some(store), make, setting.for_a_slice()).await
     }
 
     fn compare(&mut self, loads: &[Load], subjects: &[Subject]) {
@@ -326,20 +340,19 @@ impl Run<'_> {
         for (load, keys) in loads.iter().map(|it| it.name()).enumerate() {
             for subject in subjects {
                 let name = format!("{keys}, index in {}", subject.name);
-                let measured = subject.requests[load].iter().map(|it| &it.measured);
-                self.rows.push(Row::new(&name, measured));
+                self.rows.push(Row::new(&name, &subject.requests[load]));
             }
         }
         for (load, keys) in loads.iter().map(|it| it.name()).enumerate() {
             for subject in others {
                 let (requests, name) = (&subject.requests[load], &subject.name);
                 let ratios: Vec<f64> = { requests.iter().zip(&dram.requests[load]) }
-                    .map(|(slow, dram)| slow.measured.per_s / dram.measured.per_s)
+                    .map(|(slow, dram)| slow.per_s / dram.per_s)
                     .collect();
                 self.figure(format!("{keys}: {name} ÷ DRAM"), &ratios);
-                let lines: Vec<f64> = requests.iter().map(Requests::slow_lines).collect();
+                let lines: Vec<f64> = requests.iter().map(Measured::slow_lines).collect();
                 self.figure(format!("{keys}: {name}: slow lines a get"), &lines);
-                let waited: Vec<f64> = requests.iter().map(Requests::waited_us).collect();
+                let waited: Vec<f64> = requests.iter().map(Measured::waited_us).collect();
                 self.figure(format!("{keys}: {name}: us waited for them"), &waited);
             }
         }
@@ -358,10 +371,9 @@ mod tests {
 
     use super::*;
 
-    #[test]
-    fn stores_take_turns_with_reads_and_writes() {
-        let name = format!("timberline-index-{}", std::process::id());
-        let mut setting = SlowSetting {
+    fn setting(name: &str) -> SlowSetting {
+        let name = format!("timberline-index-{}-{name}", std::process::id());
+        SlowSetting {
             store: Setting {
                 folder: std::env::temp_dir().join(name),
                 // Several segments: of one, cleaning has all records in a head's memory.
@@ -384,7 +396,12 @@ mod tests {
                 writes: 0.2,
             },
             cpu_cache: 64 << 10,
-        };
+        }
+    }
+
+    #[test]
+    fn stores_take_turns_with_reads_and_writes() {
+        let mut setting = setting("mixed");
         // The cache has a part of the records, which take 5 MB.
         for part in [
             SlowPart::Blocks(400 << 10),
@@ -397,7 +414,21 @@ mod tests {
         assert!(measure_beside_dram(&setting, &|| true).unwrap().is_empty());
     }
 
-    fn has_slow_lines(setting: &SlowSetting) {
+    #[test]
+    fn lines_of_all_threads_count() {
+        let lines = [1, 4].map(|threads| {
+            let mut setting = setting(&format!("threads-{threads}"));
+            // Drawn uniformly, so that it matters little how much a cache has.
+            setting.load = Load::UNIFORM;
+            setting.store.threads = threads;
+            has_slow_lines(&setting)
+        });
+        // Of each get: with those of one thread of four, it would be a fourth.
+        assert!(lines[1] > 0.4 * lines[0], "{lines:?}");
+    }
+
+    /// Checks a run, and returns the slow lines of a get, of the least of its turns.
+    fn has_slow_lines(setting: &SlowSetting) -> f64 {
         let all = measure_beside_dram(setting, &|| false).unwrap();
         let [dram, slow] = &all[..] else {
             panic!("two stores");
@@ -413,5 +444,7 @@ mod tests {
                 .all(|it| it.per_s > 0.0 && it.p50_us <= it.p99_us)
         );
         assert!(!setting.store.folder.exists(), "the folder is removed");
+        let of_gets = slow.turns[0].iter().map(|it| it.slow_lines);
+        of_gets.fold(f64::INFINITY, f64::min)
     }
 }

@@ -29,6 +29,7 @@ use std::time::{Duration, Instant};
 use futures_util::future::{Either, select};
 use timberline_io::{BLOCK, Disk, Driver};
 use timberline_store::{Options, Stats, Store, join};
+use timberline_tier::emulator::thread_counts;
 
 pub use crate::rounds::Rounds;
 use crate::workload::{Permutation, Rng, Zipf};
@@ -37,7 +38,7 @@ pub use in_slow_memory::{
     InMemory, Load, SlowPart, SlowSetting, Turn, measure_beside_dram, measure_in_slow_memory,
 };
 use maintained::Maintained;
-use others::{Draw, Gets, Others};
+use others::{Done, Draw, Gets, Others, Threads};
 use outcome::Measured;
 pub use outcome::{Figure, Outcome, Row};
 use process::{Usage, peak_memory, reset_peak_memory};
@@ -191,8 +192,12 @@ impl Run<'_> {
         make: impl FnMut() -> F,
         mut is_enough: impl FnMut(u64, Duration) -> bool,
     ) -> Result<Measured, String> {
+        if let Some(others) = &others {
+            others.begin().await;
+        }
         let mut committed = Instant::now();
         self.latencies.clear();
+        let lines = thread_counts();
         let usage = Usage::now();
         let start = Instant::now();
         let mut over = false;
@@ -208,11 +213,13 @@ impl Run<'_> {
             over
         });
         let own = done.await;
+        let lines = thread_counts() - lines;
         let more = match others {
-            Some(others) => others.end(&mut self.latencies).await?,
-            None => 0,
+            Some(others) => others.end().await?,
+            None => Done::default(),
         };
-        let done = own? + more;
+        self.latencies.add(&more.latencies);
+        let done = own? + more.gets;
         let elapsed = start.elapsed().as_secs_f64();
         Ok(Measured {
             done,
@@ -220,6 +227,7 @@ impl Run<'_> {
             usage: Usage::now().since(&usage),
             p50_us: self.latencies.p50_us(),
             p99_us: self.latencies.p99_us(),
+            lines: lines + more.lines,
         })
     }
 
@@ -268,14 +276,18 @@ impl Run<'_> {
         let some: Draw = Arc::new(move |rng| scattered.at(zipf.rank(rng)));
         let mut rng = Rng::new(setting.seed, 3);
         let [mut raw, mut uniform, mut skewed] = [(); 3].map(|()| Vec::new());
+        let threads = Threads {
+            number: setting.threads,
+            modelled: None,
+        };
         let warm = |done, _| done >= setting.warm;
-        self.gets_until(store, (&some, &mut rng), setting.threads, warm)
+        self.gets_until(store, (&some, &mut rng), threads, warm)
             .await?;
         for round in 0..=setting.rounds {
             let read = || read_block(file.clone(), rng.below(blocks));
             let read = self.run(None, read, setting.for_a_slice()).await?;
-            let of_any = self.gets(store, (&any, &mut rng), setting.threads).await?;
-            let of_some = self.gets(store, (&some, &mut rng), setting.threads).await?;
+            let of_any = self.gets(store, (&any, &mut rng), threads).await?;
+            let of_some = self.gets(store, (&some, &mut rng), threads).await?;
             // The first round fills the cache.
             if round > 0 {
                 raw.push(read);
@@ -298,7 +310,7 @@ impl Run<'_> {
         &mut self,
         store: &Store,
         drawn: (&Draw, &mut Rng),
-        threads: usize,
+        threads: Threads,
     ) -> Result<Measured, String> {
         let slice = self.setting.for_a_slice();
         self.gets_until(store, drawn, threads, slice).await
@@ -309,20 +321,22 @@ impl Run<'_> {
         &mut self,
         store: &Store,
         (draw, rng): (&Draw, &mut Rng),
-        threads: usize,
+        threads: Threads,
         is_enough: impl FnMut(u64, Duration) -> bool,
     ) -> Result<Measured, String> {
         let setting = self.setting;
+        let number = threads.number;
         let gets = Gets {
-            store,
-            draw,
+            store: store.clone(),
+            draw: Arc::clone(draw),
             value_bytes: setting.value_bytes,
-            depth: setting.in_flight / threads,
+            depth: setting.in_flight / number,
+            modelled: threads.modelled,
         };
-        let others = (threads > 1).then(|| Others::begin(threads - 1, &gets, rng));
+        let others = (number > 1).then(|| Others::start(number - 1, &gets, rng));
         let make = || get(store.clone(), draw(rng), setting.value_bytes);
         // What is left, where they can't be shared evenly.
-        let depth = setting.in_flight - (threads - 1) * gets.depth;
+        let depth = setting.in_flight - (number - 1) * gets.depth;
         self.run_beside(others, depth, None, make, is_enough).await
     }
 }

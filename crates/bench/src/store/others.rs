@@ -2,13 +2,16 @@
 
 use std::future::poll_fn;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering::Relaxed};
 use std::task::Poll;
 use std::thread::{self, JoinHandle};
 
 use timberline_io::wait_for;
 use timberline_store::Store;
+use timberline_tier::emulator::{CacheSize, LineCounts, set_thread_cache, thread_counts};
+use timberline_tier::hint::LINE;
 
+use super::one_line;
 use super::record::get;
 use super::requests::{Latencies, in_flight};
 use crate::workload::Rng;
@@ -16,66 +19,164 @@ use crate::workload::Rng;
 /// Which record is wanted next.
 pub type Draw = Arc<dyn Fn(&mut Rng) -> u64 + Send + Sync>;
 
+/// Who gets.
+#[derive(Clone, Copy)]
+pub struct Threads {
+    /// How many, with the one that drives the disk.
+    pub number: usize,
+    /// Where a part of the store may be in emulated memory: the modelled CPU cache of each thread.
+    /// It is filled before the others begin. Each of them has a ring of its own then, as a core has
+    /// in the stores of Bando et al.; otherwise all wait for the one that drives the disk.
+    pub modelled: Option<CacheSize>,
+}
+
+impl Threads {
+    /// The one that drives the disk.
+    pub const ONE: Threads = Threads {
+        number: 1,
+        modelled: None,
+    };
+}
+
 /// What is got.
-pub struct Gets<'a> {
-    pub store: &'a Store,
-    pub draw: &'a Draw,
+#[derive(Clone)]
+pub struct Gets {
+    pub store: Store,
+    pub draw: Draw,
     pub value_bytes: usize,
     /// Requests in flight on each thread.
     pub depth: usize,
+    /// As [`Threads::modelled`].
+    pub modelled: Option<CacheSize>,
 }
 
-type Ended = Result<(u64, Latencies), String>;
+/// What threads did.
+#[derive(Default)]
+pub struct Done {
+    pub gets: u64,
+    pub latencies: Latencies,
+    /// What the emulator charged for them.
+    pub lines: LineCounts,
+}
 
 /// Threads, until they are told to end.
 pub struct Others {
-    is_over: Arc<AtomicBool>,
-    threads: Vec<JoinHandle<Ended>>,
+    signals: Arc<Signals>,
+    threads: Vec<JoinHandle<Result<Done, String>>>,
+}
+
+#[derive(Default)]
+struct Signals {
+    /// Threads that are ready to begin.
+    ready: AtomicUsize,
+    may_begin: AtomicBool,
+    is_over: AtomicBool,
 }
 
 impl Others {
-    /// So many threads, which begin at once. Each draws from a generator of its own.
-    pub fn begin(threads: usize, gets: &Gets, rng: &mut Rng) -> Others {
-        let is_over = Arc::new(AtomicBool::new(false));
-        let begin = |nth| {
-            let (store, draw, is_over) = (gets.store.clone(), gets.draw.clone(), is_over.clone());
-            let (value_bytes, depth) = (gets.value_bytes, gets.depth);
-            let mut rng = Rng::new(rng.bits(), nth as u64);
-            thread::spawn(move || {
-                let mut latencies = Latencies::default();
-                let make = || get(store.clone(), draw(&mut rng), value_bytes);
-                let done = in_flight(depth, &mut latencies, make, |_| is_over.load(Relaxed));
-                wait_for(done).map(|done| (done, latencies))
+    /// So many threads, which begin at once, or wait for [`begin`](Self::begin) where caches are
+    /// modelled. Each draws from a generator of its own.
+    pub fn start(threads: usize, gets: &Gets, rng: &mut Rng) -> Others {
+        let signals = Arc::new(Signals::default());
+        let start = |nth| {
+            let (gets, signals) = (gets.clone(), Arc::clone(&signals));
+            let rng = Rng::new(rng.bits(), nth as u64);
+            thread::spawn(move || match gets.modelled {
+                None => {
+                    signals.ready.fetch_add(1, Relaxed);
+                    wait_for(gets.until_over(rng, &signals))
+                }
+                Some(cache) => gets.modelled_until_over(rng, &signals, cache),
             })
         };
-        let threads = (0..threads).map(begin).collect();
-        Others { is_over, threads }
+        let threads = (0..threads).map(start).collect();
+        Others { signals, threads }
     }
 
-    /// Ends them, and says how many requests ended; adds their times to `latencies`.
+    /// Has them begin, when all of them are ready.
+    pub async fn begin(&self) {
+        let is_ready = || self.signals.ready.load(Relaxed) == self.threads.len();
+        let has_failed = || self.threads.iter().any(JoinHandle::is_finished);
+        turn_until(|| is_ready() || has_failed()).await;
+        self.signals.may_begin.store(true, Relaxed);
+    }
+
+    /// Ends them, and says what they did.
     ///
     /// # Errors
-    /// The first of a request.
-    pub async fn end(self, latencies: &mut Latencies) -> Result<u64, String> {
-        self.is_over.store(true, Relaxed);
-        // The disk is driven by the thread that waits here.
-        poll_fn(
-            |context| match self.threads.iter().all(JoinHandle::is_finished) {
-                true => Poll::Ready(()),
-                false => {
-                    context.waker().wake_by_ref();
-                    Poll::Pending
-                }
-            },
-        )
-        .await;
-        let mut done = 0;
+    /// The first of a request, or one line: the system gives no ring.
+    pub async fn end(self) -> Result<Done, String> {
+        self.signals.is_over.store(true, Relaxed);
+        turn_until(|| self.threads.iter().all(JoinHandle::is_finished)).await;
+        let mut all = Done::default();
         for thread in self.threads {
-            let ended = thread.join().map_err(|_| "a thread panicked")?;
-            let (more, theirs) = ended?;
-            done += more;
-            latencies.add(&theirs);
+            let done = thread.join().map_err(|_| "a thread panicked")??;
+            all.gets += done.gets;
+            all.latencies.add(&done.latencies);
+            all.lines += done.lines;
         }
-        Ok(done)
+        Ok(all)
     }
+}
+
+impl Gets {
+    async fn until_over(&self, mut rng: Rng, signals: &Signals) -> Result<Done, String> {
+        let is_over = |_| signals.is_over.load(Relaxed);
+        let mut latencies = Latencies::default();
+        let gets = self.run(&mut rng, &mut latencies, is_over).await?;
+        Ok(Done {
+            gets,
+            latencies,
+            lines: LineCounts::default(),
+        })
+    }
+
+    fn modelled_until_over(
+        &self,
+        mut rng: Rng,
+        signals: &Signals,
+        cache: CacheSize,
+    ) -> Result<Done, String> {
+        set_thread_cache(cache);
+        let driver = self.store.disk().another_driver(self.depth);
+        driver.map_err(one_line)?.block_on(async {
+            // A get from an index that the cache can't hold reads a few lines that it has not.
+            let enough = (cache.bytes() / LINE / 4) as u64;
+            let mut untimed = Latencies::default();
+            let is_warm = |done| done >= enough || signals.is_over.load(Relaxed);
+            self.run(&mut rng, &mut untimed, is_warm).await?;
+            signals.ready.fetch_add(1, Relaxed);
+            while !signals.may_begin.load(Relaxed) {
+                thread::yield_now();
+            }
+            let before = thread_counts();
+            let done = self.until_over(rng, signals).await?;
+            Ok(Done {
+                lines: thread_counts() - before,
+                ..done
+            })
+        })
+    }
+
+    async fn run(
+        &self,
+        rng: &mut Rng,
+        latencies: &mut Latencies,
+        is_enough: impl FnMut(u64) -> bool,
+    ) -> Result<u64, String> {
+        let make = || get(self.store.clone(), (self.draw)(rng), self.value_bytes);
+        in_flight(self.depth, latencies, make, is_enough).await
+    }
+}
+
+/// Lets the thread that drives the disk go on with that until this is so.
+async fn turn_until(is_so: impl Fn() -> bool) {
+    poll_fn(|context| match is_so() {
+        true => Poll::Ready(()),
+        false => {
+            context.waker().wake_by_ref();
+            Poll::Pending
+        }
+    })
+    .await;
 }

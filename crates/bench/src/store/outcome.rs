@@ -1,6 +1,7 @@
 //! What was measured of a store.
 
 use serde::{Deserialize, Serialize};
+use timberline_tier::emulator::LineCounts;
 
 use super::Rounds;
 use super::process::Usage;
@@ -67,6 +68,8 @@ pub(super) struct Measured {
     pub usage: Usage,
     pub p50_us: f64,
     pub p99_us: f64,
+    /// What the emulator charged for them.
+    pub lines: LineCounts,
 }
 
 impl Measured {

@@ -6,7 +6,7 @@ use std::time::{Duration, Instant};
 
 use timberline_store::Store;
 
-use super::others::Draw;
+use super::others::{Draw, Threads};
 use super::outcome::{Figure, Measured, Row};
 use super::process::folder_bytes;
 use super::record::{KEY_BYTES, get, put};
@@ -97,7 +97,7 @@ impl Run<'_> {
         let records = self.setting.records;
         let any: Draw = Arc::new(move |rng| rng.below(records));
         for _ in 0..self.setting.rounds {
-            let alone = self.gets(store, (&any, rng), 1).await?;
+            let alone = self.gets(store, (&any, rng), Threads::ONE).await?;
             let (half, p99_us) = self.half(store, rng).await?;
             all.push(half);
             p99s_us.push(p99_us);

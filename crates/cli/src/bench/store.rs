@@ -55,13 +55,13 @@ pub struct StoreArgs {
         value_name = "N"
     )]
     in_flight: u16,
-    /// Threads that share the gets where there is nothing else, and the requests in flight
+    /// Threads that share the gets where there is nothing else, and the requests in flight; with
+    /// --index-memory each reads by a ring of its own
     #[arg(
         long,
         default_value_t = 1,
         value_parser = clap::value_parser!(u16).range(1..=256),
         requires = "store",
-        conflicts_with = "index_memory",
         value_name = "N"
     )]
     get_threads: u16,

@@ -72,6 +72,21 @@ pub fn caches(scale: &Scale) -> Vec<Run> {
     both.collect()
 }
 
+/// Cores, at 5 µs: 1, 2 and so on, as many as the evaluation has threads, at most 16 as published.
+/// Each has as many gets in flight as one alone.
+pub fn cores(scale: &Scale) -> Vec<Run> {
+    let most = scale.threads.clamp(2, 16);
+    let powers = (0..).map(|power| 1 << power);
+    let counts = powers.take_while(|&cores: &usize| cores <= most);
+    let at = |cores: usize| {
+        let mut setting = setting(scale, 5);
+        setting.store.threads = cores;
+        setting.store.in_flight *= cores;
+        of("", cores.to_string(), setting)
+    };
+    counts.map(at).collect()
+}
+
 /// What is stored, and what is asked for, at 5 µs.
 pub fn variations(scale: &Scale) -> Vec<Run> {
     // Bytes of values, θ, and the part of writes.

@@ -31,10 +31,17 @@ pub fn estimate_s(setting: &SlowSetting) -> f64 {
         value_bytes,
         rounds,
         slice,
+        threads,
         ..
     } = setting.store;
     let loads = 2.0 * records as f64 * (LOAD + BYTE * value_bytes as f64);
-    loads + 2.0 * (rounds + 3) as f64 * slice.as_secs_f64() + 0.5
+    // Other threads fill their modelled caches first, by a get for four lines.
+    const FILL: f64 = 30e-6 / 4.0 / 64.0;
+    let fill_s = match threads {
+        1 => 0.0,
+        _ => FILL * setting.cpu_cache as f64,
+    };
+    loads + 2.0 * (rounds + 3) as f64 * (slice.as_secs_f64() + fill_s) + 0.5
 }
 
 /// Bytes of memory that two stores take, each with the limit for all of the process.
@@ -121,7 +128,8 @@ fn costs() -> std::io::Result<Costs> {
 
 /// Requests a second with the index in slow memory, by the probabilistic model and by that of
 /// masking only: from the accesses that the emulator counted, and from what a request took with the
-/// index in DRAM. What did not keep the core busy there was the disk, at this depth.
+/// index in DRAM. What did not keep the core busy there was the disk, at this depth. Of several
+/// cores each has its part of the disk.
 fn predicted(setting: &SlowSetting, costs: &Costs, dram: &[Turn], slow: &[Turn]) -> [f64; 2] {
     let of = |turns: &[Turn], figure: fn(&Turn) -> f64| {
         let values: Vec<f64> = turns.iter().map(figure).collect();
@@ -129,7 +137,9 @@ fn predicted(setting: &SlowSetting, costs: &Costs, dram: &[Turn], slow: &[Turn])
     };
     let core = costs.core();
     let accesses = of(slow, |it| it.slow_lines);
-    let (core_s, per_s) = (of(dram, |it| it.core_us) * 1e-6, of(dram, |it| it.per_s));
+    let cores = setting.store.threads as f64;
+    let core_s = of(dram, |it| it.core_us) * 1e-6;
+    let per_s = of(dram, |it| it.per_s) / cores;
     let walk_s = accesses * (costs.access_s + core.switch_s);
     let io_s = (core_s - walk_s - 2.0 * core.switch_s).max(0.0);
     let operation = Operation {
@@ -145,7 +155,7 @@ fn predicted(setting: &SlowSetting, costs: &Costs, dram: &[Turn], slow: &[Turn])
     };
     let masking_s = masking::aligned_s(&core, &operation, latency_s);
     [
-        1.0 / limited_operation_s(&core, &operation, &machine),
-        1.0 / masking_s.max(1.0 / per_s),
+        cores / limited_operation_s(&core, &operation, &machine),
+        cores / masking_s.max(1.0 / per_s),
     ]
 }
