@@ -16,6 +16,7 @@ use crate::blocked;
 use crate::client::Client;
 use crate::command::{Attempt, Command, dispatch, dispatch_now, end_watches, leave};
 use crate::keyspace::Hints;
+use crate::memory::UNCOUNTED;
 use crate::options::Durability;
 use crate::resp::{Args, Limits, Parser, Writer};
 use crate::session::{Replies, Session};
@@ -76,7 +77,7 @@ pub(crate) async fn serve(
         stream,
         parser: Parser::default(),
         input: Vec::new(),
-        out: Writer::default(),
+        out: Writer::counted(&shared.config.memory, UNCOUNTED),
         accounted: 0,
     };
     debug!(client = client.address(), "a connection begins");
@@ -88,8 +89,8 @@ pub(crate) async fn serve(
     end_watches(&shared, session);
     blocked::end(&shared, session);
     leave(&shared, session);
-    let bytes = connection.accounted + session.replied;
-    shared.config.memory.buffers.fetch_sub(bytes, Relaxed);
+    let buffers = &shared.config.memory.buffers;
+    buffers.fetch_sub(connection.accounted, Relaxed);
     shared.remove_client(client.id);
 }
 
@@ -321,17 +322,13 @@ impl<'a> Connection<'a> {
     /// Tells the server how much memory the buffers take. Returns whether the client may go on.
     fn account(&mut self) -> bool {
         let input = self.input.capacity();
-        let bytes =
-            input + self.out.bytes.capacity() + self.parser.memory() + self.session.memory();
+        let bytes = input + self.out.uncounted() + self.parser.memory() + self.session.memory();
         let is_large = bytes > 4 * READ;
         let bytes = bytes + self.stream.memory();
         let memory = &self.shared.config.memory;
-        // They were sent.
-        let before = self.accounted + std::mem::take(&mut self.session.replied);
-        if bytes != before {
-            memory
-                .buffers
-                .fetch_add(bytes.wrapping_sub(before), Relaxed);
+        let more = bytes.wrapping_sub(self.accounted);
+        if more != 0 {
+            memory.buffers.fetch_add(more, Relaxed);
         }
         self.accounted = bytes;
         !(is_large && memory.is_full()) && self.input.len() <= self.shared.config.max_query()
@@ -434,9 +431,6 @@ async fn flush(
         client.woken.notify_one();
     }
     shared.stats.sent.fetch_add(sent as u64, Relaxed);
-    out.bytes.clear();
-    if out.bytes.capacity() > 4 * READ {
-        out.bytes = Vec::new();
-    }
+    out.clear();
     Ok(())
 }

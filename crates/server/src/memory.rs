@@ -1,7 +1,16 @@
 //! The memory of the process, as far as clients take it.
 
+use std::cell::Cell;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering::Relaxed};
+
+use crate::keyspace::Error;
+
+/// Bytes of a reply, of a client's messages, or of what a command needs besides, that are never
+/// refused: a client who needs no more goes on while others take all the memory.
+pub(crate) const UNCOUNTED: usize = 64 << 10;
+/// What the allocator and its owner need for a value besides its bytes, about.
+const OVERHEAD: usize = 48;
 
 /// What the process may take, and what clients take of it.
 #[derive(Debug)]
@@ -28,12 +37,20 @@ impl Memory {
     /// So many bytes for a client, until what is returned is dropped; `None` if there are not so
     /// many.
     pub fn take(self: &Arc<Memory>, bytes: usize) -> Option<Taken> {
-        self.buffers.fetch_add(bytes, Relaxed);
-        let taken = Taken {
+        self.try_add(bytes).then(|| Taken {
             memory: Arc::clone(self),
             bytes,
-        };
-        (!self.is_full()).then_some(taken)
+        })
+    }
+
+    /// Counts so many bytes more, if there are so many.
+    fn try_add(&self, bytes: usize) -> bool {
+        self.buffers.fetch_add(bytes, Relaxed);
+        let fits = !self.is_full();
+        if !fits {
+            self.buffers.fetch_sub(bytes, Relaxed);
+        }
+        fits
     }
 }
 
@@ -47,5 +64,119 @@ pub(crate) struct Taken {
 impl Drop for Taken {
     fn drop(&mut self) {
         self.memory.buffers.fetch_sub(self.bytes, Relaxed);
+    }
+}
+
+/// Memory of something that grows.
+#[derive(Debug, Default)]
+pub(crate) struct Room {
+    /// None: it is not counted.
+    memory: Option<Arc<Memory>>,
+    bytes: usize,
+}
+
+impl Room {
+    pub fn new(memory: &Arc<Memory>) -> Room {
+        Room {
+            memory: Some(Arc::clone(memory)),
+            bytes: 0,
+        }
+    }
+
+    /// Bytes that are counted.
+    pub fn bytes(&self) -> usize {
+        self.bytes
+    }
+
+    /// Counts this many bytes in all, more than before, if there is memory for them.
+    pub fn try_grow(&mut self, bytes: usize) -> bool {
+        let more = bytes.saturating_sub(self.bytes);
+        let fits = self.memory.as_ref().is_none_or(|it| it.try_add(more));
+        if fits {
+            self.bytes += more;
+        }
+        fits
+    }
+
+    /// Counts this many bytes in all, whether there is memory for them or not.
+    pub fn resize(&mut self, bytes: usize) {
+        if let Some(memory) = &self.memory {
+            let more = bytes.wrapping_sub(self.bytes);
+            memory.buffers.fetch_add(more, Relaxed);
+        }
+        self.bytes = bytes;
+    }
+}
+
+impl Drop for Room {
+    fn drop(&mut self) {
+        self.resize(0);
+    }
+}
+
+/// What a command has in memory besides its reply.
+#[derive(Debug)]
+pub(crate) struct Held<'a> {
+    memory: &'a Memory,
+    bytes: Cell<usize>,
+    /// What of them is counted.
+    counted: Cell<usize>,
+}
+
+impl Held<'_> {
+    pub fn new(memory: &Memory) -> Held<'_> {
+        Held {
+            memory,
+            bytes: Cell::new(0),
+            counted: Cell::new(0),
+        }
+    }
+
+    /// Keeps something of so many bytes until the command ends, if there is memory for it.
+    pub fn keep(&self, bytes: usize) -> Result<(), Error> {
+        self.bytes.set(self.bytes.get() + bytes + OVERHEAD);
+        let more = self.bytes.get().saturating_sub(self.counted.get());
+        if more > UNCOUNTED {
+            // A quarter more, so that it is not counted piece by piece.
+            let more = more + self.bytes.get() / 4;
+            if !self.memory.try_add(more) {
+                return Err(Error::NoRoom);
+            }
+            self.counted.set(self.counted.get() + more);
+        }
+        Ok(())
+    }
+}
+
+impl Drop for Held<'_> {
+    fn drop(&mut self) {
+        if self.counted.get() > 0 {
+            let buffers = &self.memory.buffers;
+            buffers.fetch_sub(self.counted.get(), Relaxed);
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_is_counted_is_given_back() {
+        let memory = Arc::new(Memory::new(4 << 20));
+        let counted = || memory.buffers.load(Relaxed);
+        let mut room = Room::new(&memory);
+        assert!(room.try_grow(1 << 20));
+        assert!(!room.try_grow((1 << 20) + 1));
+        assert_eq!((room.bytes(), counted()), (1 << 20, 1 << 20));
+        room.resize(2 << 20);
+        assert_eq!(counted(), 2 << 20);
+        room.resize(10);
+        let held = Held::new(&memory);
+        assert_eq!(counted(), 10);
+        while held.keep(1000).is_ok() {}
+        assert!(counted() > 500 << 10 && !memory.is_full());
+        drop((room, held));
+        assert_eq!(counted(), 0);
     }
 }

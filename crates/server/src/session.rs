@@ -39,8 +39,6 @@ pub(crate) struct Session {
     pub clock: Option<Instant>,
     /// What it did and the server's counts do not have yet.
     counts: Cell<Counts>,
-    /// Bytes of long replies that are counted as the connection's until they are sent.
-    pub replied: usize,
     pub transaction: Option<Transaction>,
     pub watched: Vec<Watched>,
     /// What its command waits for.
@@ -60,7 +58,6 @@ impl Session {
             wrote: false,
             clock: None,
             counts: Cell::default(),
-            replied: 0,
             transaction: None,
             watched: Vec::new(),
             blocked: None,

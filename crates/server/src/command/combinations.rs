@@ -157,14 +157,14 @@ async fn members(call: &Call<'_>, key: &[u8], weight: f64) -> Result<Scores, Fai
         Some(entry) if entry.kind == Kind::Set => {
             let names = keyspace
                 .element_names(&entry, None)
-                .names(usize::MAX)
+                .names(usize::MAX, &call.held)
                 .await?;
             let names = names.into_iter();
             Ok(names.map(|it| (it, weighted(1.0))).collect())
         }
         Some(entry) if entry.kind == Kind::SortedSet && !is_of_sets => {
             let members = keyspace.by_score(&entry, &[], None, false);
-            let members = members.take(0, usize::MAX).await?.into_iter();
+            let members = members.take(0, usize::MAX, &call.held).await?.into_iter();
             Ok(members
                 .map(|(score, name)| (name, weighted(score)))
                 .collect())

@@ -17,8 +17,9 @@ pub(crate) enum Failure {
 
 impl Failure {
     const TOO_LONG: &str = "ERR string exceeds maximum allowed size (proto-max-bulk-len)";
-    const NO_ROOM: &str = "OOM command not allowed when used memory > 'maxmemory'.";
 
+    pub const NO_ROOM: Failure =
+        Failure::fixed("OOM command not allowed when used memory > 'maxmemory'.");
     pub const TOO_LONG_STRING: Failure = Failure::fixed(Self::TOO_LONG);
     pub const SYNTAX: Failure = Failure::fixed("ERR syntax error");
     pub const NOT_INTEGER: Failure = Failure::fixed("ERR value is not an integer or out of range");
@@ -40,7 +41,7 @@ impl Failure {
             Failure::Said(words) => words.clone(),
             Failure::Store(Error::Pool(error)) => super::cluster::text(error).into(),
             Failure::Store(Error::Store(StoreError::ValueTooLong(..))) => Self::TOO_LONG.into(),
-            Failure::Store(Error::NoRoom) => Self::NO_ROOM.into(),
+            Failure::Store(Error::NoRoom) => Self::NO_ROOM.text(),
             // The log names the file.
             Failure::Store(Error::Store(error)) => format!("ERR {}", error.reason()).into(),
         }

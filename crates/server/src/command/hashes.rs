@@ -140,7 +140,9 @@ async fn list(call: &mut Call<'_>, names: bool, values: bool) -> Done {
         true => call.keyspace().elements(&entry, None),
         false => call.keyspace().element_names(&entry, None),
     };
-    while let Some((name, value)) = elements.next().await? {
+    while !call.out.is_cut()
+        && let Some((name, value)) = elements.next().await?
+    {
         if names {
             call.out.bulk(&name);
         }
@@ -200,23 +202,19 @@ pub(super) async fn hrandfield(call: &mut Call<'_>) -> Done {
         None
     };
     let found = hash(call).await?;
-    let names: Vec<Vec<u8>> = match &found {
-        Some(entry) => {
-            let mut names = call.keyspace().element_names(entry, None);
-            names.names(usize::MAX).await?
-        }
-        None => Vec::new(),
-    };
-    let Some(count) = count else {
-        call.out
-            .bulk_or_null(fastrand::choice(&names).map(|it| &it[..]));
+    let (drawn, names) = scan::drawn_names(call, found.as_ref(), count.unwrap_or(1)).await?;
+    if count.is_none() {
+        call.out.bulk_or_null(names.first().map(|it| &it[..]));
         return Ok(());
-    };
-    let chosen = scan::chosen(&names, count)?;
+    }
+    let chosen = drawn.of(&names);
     let nested = with_values && call.out.protocol == Protocol::Three;
     call.out
         .array(chosen.len() * if with_values && !nested { 2 } else { 1 });
     for name in chosen {
+        if call.out.is_cut() {
+            break;
+        }
         if nested {
             call.out.array(2);
         }

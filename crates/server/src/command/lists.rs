@@ -68,18 +68,23 @@ pub(super) async fn push(call: &mut Call<'_>) -> Done {
     Ok(())
 }
 
-/// Removes elements at a side; this many, if there are. The list is to be committed.
-pub(super) async fn popped(
+/// Removes elements at a side; this many, if there are. The list is to be committed: there is
+/// memory for a reply of them.
+async fn popped(
+    call: &mut Call<'_>,
     list: &mut List<'_>,
     side: Side,
     count: usize,
 ) -> Result<Vec<Vec<u8>>, Failure> {
-    let mut elements = Vec::new();
+    let (mut elements, mut bytes) = (Vec::new(), 0);
     while elements.len() < count
         && let Some(element) = list.pop(side).await?
     {
+        call.held.keep(element.len())?;
+        bytes += element.len();
         elements.push(element);
     }
+    call.promise(elements.len(), bytes)?;
     Ok(elements)
 }
 
@@ -108,7 +113,8 @@ pub(super) async fn pop(call: &mut Call<'_>) -> Done {
         }
         return Ok(());
     }
-    let elements = popped(&mut list, side_of(call), count.unwrap_or(1)).await?;
+    let side = side_of(call);
+    let elements = popped(call, &mut list, side, count.unwrap_or(1)).await?;
     list.commit().await?;
     match count {
         Some(_) => reply(call, &elements),
@@ -152,7 +158,10 @@ pub(super) async fn lrange(call: &mut Call<'_>) -> Done {
     out.array(range.len());
     let each = |_, element: &[u8]| {
         out.bulk(element);
-        ControlFlow::Continue(())
+        match out.is_cut() {
+            true => ControlFlow::Break(()),
+            false => ControlFlow::Continue(()),
+        }
     };
     if !range.is_empty() {
         list.visit(range, Side::Left, each).await?;
@@ -326,7 +335,7 @@ pub(super) async fn pop_of(
     side: Side,
     count: usize,
 ) -> Done {
-    let elements = popped(&mut list, side, count).await?;
+    let elements = popped(call, &mut list, side, count).await?;
     list.commit().await?;
     call.out.array(2);
     call.out.bulk(key);

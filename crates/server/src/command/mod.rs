@@ -29,15 +29,13 @@ mod waiting_lists;
 
 use std::ops::Range;
 use std::pin::Pin;
-use std::sync::atomic::Ordering::Relaxed;
 use std::time::Instant;
 
 use smallvec::SmallVec;
 use tracing::error;
 
-use crate::keyspace::{
-    Entry, Failed, Hint, Keyspace, Kind, Known, LONG, Locks, StoreKey, string_key,
-};
+use crate::keyspace::{Entry, Failed, Hint, Keyspace, Kind, Known, Locks, StoreKey, string_key};
+use crate::memory::Held;
 use crate::resp::{Args, Writer};
 use crate::seldom::Seldom;
 use crate::session::Session;
@@ -60,6 +58,10 @@ pub(crate) use transaction::{Transaction, end_watches, unwatch};
 /// Of commands that lock others than their keys.
 const UNUSUAL_LOCKS: Flags = Flags::ALL_KEYS.and(Flags::UNLOCKED);
 
+/// Bytes that the protocol has around a value of a reply, at most: its length, the header of what
+/// it is in, and ends of lines.
+const MOST_AROUND: usize = 64;
+
 /// How a command ended: with its reply written, or with an error to write.
 pub(crate) type Done = Result<(), Failure>;
 /// A command under way.
@@ -78,6 +80,8 @@ pub(crate) struct Call<'a> {
     pub in_exec: bool,
     /// What is known of its record.
     pub known: Option<Hint<'a>>,
+    /// What it has in memory besides its reply.
+    pub held: Held<'a>,
 }
 
 impl<'a> Call<'a> {
@@ -90,7 +94,10 @@ impl<'a> Call<'a> {
         out: &'a mut Writer,
         now: i64,
     ) -> Call<'a> {
+        // What a command has changed, it says in any case.
+        out.refuses = command.flags.has(Flags::READ) && !command.flags.has(Flags::WRITE);
         Call {
+            held: Held::new(&shared.config.memory),
             shared,
             session,
             command,
@@ -176,13 +183,12 @@ impl<'a> Call<'a> {
         ))
     }
 
-    /// Counts a long reply as memory of the connection's from here on, until it is sent.
-    pub fn count_reply(&mut self) {
-        if self.out.bytes.len() > self.session.replied + LONG {
-            let more = self.out.bytes.capacity() - self.session.replied;
-            self.session.replied += more;
-            let buffers = &self.shared.config.memory.buffers;
-            buffers.fetch_add(more, Relaxed);
+    /// Takes the memory for a reply of so many values, of so many bytes together, before the
+    /// command changes anything.
+    pub fn promise(&mut self, values: usize, bytes: usize) -> Done {
+        match self.out.promise(bytes + values * MOST_AROUND) {
+            true => Ok(()),
+            false => Err(Failure::NO_ROOM),
         }
     }
 
@@ -274,15 +280,18 @@ async fn run_locked(mut call: Call<'_>, began: Option<Instant>, locks: Locks<'_>
 }
 
 /// A command is done, whose reply begins there and that began then.
-fn finish(mut call: Call, done: Done, start: usize, began: Option<Instant>) {
-    call.count_reply();
+fn finish(call: Call, done: Done, start: usize, began: Option<Instant>) {
     call.session.count(|it| it.commands += 1);
     if call.command.flags.has(Flags::WRITE) {
         call.session.wrote = true;
     }
+    let done = match call.out.is_cut() {
+        true => Err(Failure::NO_ROOM),
+        false => done,
+    };
     if let Err(failure) = done {
         tell(&failure, call.command);
-        call.out.bytes.truncate(start);
+        call.out.truncate(start);
         call.out.error(&failure.text());
     }
     call.session.clock = call.shared.slowlog.note(began, &call);

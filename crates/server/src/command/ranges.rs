@@ -176,11 +176,12 @@ pub(super) async fn fetch(
             let start = absolute(*start);
             let count = usize::try_from(last - start + 1).unwrap_or(0);
             let members = keyspace.by_score(entry, &[], None, request.reverse);
-            members.take(start as u64, count).await?
+            members.take(start as u64, count, &call.held).await?
         }
         Range::Score(low, high) => {
             let members = keyspace.by_score(entry, low, Some(high), request.reverse);
-            members.take(request.offset as u64, request.count).await?
+            let (behind, most) = (request.offset as u64, request.count);
+            members.take(behind, most, &call.held).await?
         }
         Range::Lex(range) => {
             let mut all = match request.reverse {
@@ -196,7 +197,10 @@ pub(super) async fn fetch(
                 }
                 match passed < request.offset {
                     true => passed += 1,
-                    false => names.push(name),
+                    false => {
+                        call.held.keep(name.len())?;
+                        names.push(name);
+                    }
                 }
             }
             let mut members = Vec::with_capacity(names.len());

@@ -101,6 +101,7 @@ pub(super) async fn scan(call: &mut Call<'_>) -> Done {
             && let Some(entry) = call.keyspace().look(&key[1..], key[0], call.now).await?
             && options.kind.is_none_or(|it| is_kind(&entry, it))
         {
+            call.held.keep(key.len())?;
             listed.push(key[1..].to_vec());
         }
         last = Some(key);
@@ -127,6 +128,7 @@ pub(super) async fn keys(call: &mut Call<'_>) -> Done {
                 .await?
                 .is_some()
         {
+            call.held.keep(key.len())?;
             listed.push(key);
         }
     }
@@ -179,6 +181,7 @@ pub(super) async fn page(
     while listed.len() < options.count
         && let Some(element) = elements.next().await?
     {
+        call.held.keep(element.0.len() + element.1.len())?;
         listed.push(element);
     }
     let next = match (elements.next().await?, listed.last()) {
@@ -207,20 +210,83 @@ pub(super) fn nothing(call: &mut Call) -> Done {
 /// The most elements that are drawn with repetition, so that a few bytes can't ask for all memory.
 const MOST_DRAWN: i64 = 1 << 20;
 
-/// Elements at random: this many different ones, or with repetition if it is negative.
-pub(super) fn chosen<T>(all: &[T], count: i64) -> Result<Vec<&T>, Failure> {
+/// Elements that were drawn at random.
+pub(super) struct Drawn {
+    /// Where they are among all, ascending, each once.
+    pub places: Vec<usize>,
+    /// In the order in which they were drawn: which of these each is.
+    order: Vec<usize>,
+}
+
+impl Drawn {
+    /// What was drawn, from what is at the places.
+    pub fn of<'a, T>(&self, at_places: &'a [T]) -> Vec<&'a T> {
+        let drawn = self.order.iter();
+        drawn.filter_map(|it| at_places.get(*it)).collect()
+    }
+}
+
+/// Draws elements of a key, if there is one, and finds their names.
+pub(super) async fn drawn_names(
+    call: &Call<'_>,
+    entry: Option<&Entry>,
+    count: i64,
+) -> Result<(Drawn, Vec<Vec<u8>>), Failure> {
+    let drawn = draw(entry.map_or(0, Entry::elements) as usize, count)?;
+    let names = match entry {
+        Some(entry) => {
+            let mut names = call.keyspace().element_names(entry, None);
+            names.names_at(&drawn.places, &call.held).await?
+        }
+        None => Vec::new(),
+    };
+    Ok((drawn, names))
+}
+
+/// Draws among so many elements: this many different ones, or with repetition if it is negative.
+pub(super) fn draw(len: usize, count: i64) -> Result<Drawn, Failure> {
     if count < -MOST_DRAWN {
         return Err(Failure::fixed("ERR value is out of range"));
     }
-    if all.is_empty() {
-        return Ok(Vec::new());
+    let mut drawn: Vec<usize> = match usize::try_from(count) {
+        _ if len == 0 => Vec::new(),
+        Ok(count) => fastrand::choose_multiple(0..len, count.min(len)),
+        Err(_) => (0..-count).map(|_| fastrand::usize(..len)).collect(),
+    };
+    if count > 0 {
+        fastrand::shuffle(&mut drawn);
     }
-    if count < 0 {
-        let draw = |_| &all[fastrand::usize(..all.len())];
-        return Ok((0..-count).map(draw).collect());
+    let mut places = drawn.clone();
+    places.sort_unstable();
+    places.dedup();
+    for place in &mut drawn {
+        *place = places.partition_point(|it| it < place);
     }
-    let mut order: Vec<&T> = all.iter().collect();
-    fastrand::shuffle(&mut order);
-    order.truncate(count as usize);
-    Ok(order)
+    Ok(Drawn {
+        places,
+        order: drawn,
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_is_drawn_is_there_and_different_unless_it_may_repeat() {
+        let all: Vec<usize> = (0..10).collect();
+        for count in [0, 1, 9, 10, 1000] {
+            let drawn = draw(all.len(), count).unwrap();
+            let at_places: Vec<usize> = drawn.places.iter().map(|it| all[*it]).collect();
+            let mut found = drawn.of(&at_places);
+            assert_eq!(found.len(), all.len().min(count as usize));
+            found.sort_unstable();
+            assert!(found.iter().is_sorted_by(|a, b| a < b));
+        }
+        let drawn = draw(all.len(), -100).unwrap();
+        assert!(drawn.places.len() <= 10 && drawn.places.is_sorted());
+        assert_eq!(drawn.of(&drawn.places).len(), 100);
+        assert!(draw(0, -5).unwrap().of(&all).is_empty());
+        assert!(draw(10, -MOST_DRAWN - 1).is_err());
+    }
 }

@@ -10,16 +10,6 @@ async fn set_at(call: &Call<'_>, key: &[u8]) -> Result<Option<Entry>, Failure> {
     call.aggregate(key, Kind::Set).await
 }
 
-async fn members(call: &Call<'_>, key: &[u8]) -> Result<BTreeSet<Vec<u8>>, Failure> {
-    Ok(match set_at(call, key).await? {
-        Some(entry) => {
-            let mut names = call.keyspace().element_names(&entry, None);
-            names.names(usize::MAX).await?.into_iter().collect()
-        }
-        None => BTreeSet::new(),
-    })
-}
-
 pub(super) async fn sadd(call: &mut Call<'_>) -> Done {
     let mut edit = call
         .keyspace()
@@ -96,8 +86,17 @@ pub(super) async fn smove(call: &mut Call<'_>) -> Done {
 }
 
 pub(super) async fn smembers(call: &mut Call<'_>) -> Done {
-    let members = members(call, call.arg(1)).await?;
-    reply(call, &members);
+    let Some(entry) = set_at(call, call.arg(1)).await? else {
+        call.out.set(0);
+        return Ok(());
+    };
+    call.out.set(entry.elements() as usize);
+    let mut names = call.keyspace().element_names(&entry, None);
+    while !call.out.is_cut()
+        && let Some(name) = names.next_name().await?
+    {
+        call.out.bulk(&name);
+    }
     Ok(())
 }
 
@@ -118,8 +117,10 @@ pub(super) async fn spop(call: &mut Call<'_>) -> Done {
         ))?),
         None => None,
     };
-    let all: Vec<Vec<u8>> = members(call, call.arg(1)).await?.into_iter().collect();
-    let chosen = scan::chosen(&all, count.unwrap_or(1))?;
+    let found = set_at(call, call.arg(1)).await?;
+    let (drawn, names) = scan::drawn_names(call, found.as_ref(), count.unwrap_or(1)).await?;
+    let chosen = drawn.of(&names);
+    call.promise(chosen.len(), chosen.iter().map(|it| it.len()).sum())?;
     let mut edit = call
         .keyspace()
         .edit(call.arg(1), Kind::Set, call.now)
@@ -147,19 +148,21 @@ pub(super) async fn srandmember(call: &mut Call<'_>) -> Done {
     } else {
         None
     };
-    let all: Vec<Vec<u8>> = members(call, call.arg(1)).await?.into_iter().collect();
+    let found = set_at(call, call.arg(1)).await?;
+    let (drawn, names) = scan::drawn_names(call, found.as_ref(), count.unwrap_or(1)).await?;
     match count {
-        None => call
-            .out
-            .bulk_or_null(fastrand::choice(&all).map(|it| &it[..])),
-        Some(count) => {
-            let chosen = scan::chosen(&all, count)?;
+        None => call.out.bulk_or_null(names.first().map(|it| &it[..])),
+        Some(_) => {
+            let chosen = drawn.of(&names);
             call.out.array(chosen.len());
             chosen.iter().for_each(|it| call.out.bulk(it));
         }
     }
     Ok(())
 }
+
+/// Members that are walked through in the time in which one is looked up, about.
+const WALKED: usize = 4;
 
 /// How sets are combined.
 #[derive(Clone, Copy, PartialEq, Eq)]
@@ -169,31 +172,59 @@ enum Combination {
     Difference,
 }
 
+/// The members of a combination. Of an intersection or a difference, one set is in memory as a
+/// whole: the smallest one, or the first one.
 async fn combined<'k>(
     call: &Call<'_>,
     keys: impl Iterator<Item = &'k [u8]>,
     how: Combination,
 ) -> Result<BTreeSet<Vec<u8>>, Failure> {
-    let mut result: Option<BTreeSet<Vec<u8>>> = None;
+    let mut sets = Vec::new();
     for key in keys {
-        let members = members(call, key).await?;
-        result = Some(match (result, how) {
-            (None, _) => members,
-            (Some(mut result), Combination::Union) => {
-                result.extend(members);
-                result
-            }
-            (Some(mut result), Combination::Intersection) => {
-                result.retain(|it| members.contains(it));
-                result
-            }
-            (Some(mut result), Combination::Difference) => {
-                result.retain(|it| !members.contains(it));
-                result
-            }
-        });
+        sets.push(set_at(call, key).await?);
     }
-    Ok(result.unwrap_or_default())
+    if how == Combination::Intersection {
+        sets.sort_by_key(|it| it.as_ref().map_or(0, Entry::elements));
+    }
+    let mut result = BTreeSet::new();
+    for (nth, set) in sets.iter().enumerate() {
+        match (set, how) {
+            (None, Combination::Intersection) => return Ok(BTreeSet::new()),
+            (None, _) => {}
+            (Some(set), _) if nth == 0 || how == Combination::Union => {
+                let mut names = call.keyspace().element_names(set, None);
+                result.extend(names.names(usize::MAX, &call.held).await?);
+            }
+            (Some(set), _) => {
+                let keeps = how == Combination::Intersection;
+                result = filtered(call, result, set, keeps).await?;
+            }
+        }
+    }
+    Ok(result)
+}
+
+/// The names that are members of a set, or those that are not.
+async fn filtered(
+    call: &Call<'_>,
+    mut names: BTreeSet<Vec<u8>>,
+    set: &Entry,
+    members: bool,
+) -> Result<BTreeSet<Vec<u8>>, Failure> {
+    let mut kept = BTreeSet::new();
+    if set.elements() as usize <= WALKED * names.len() {
+        let mut all = call.keyspace().element_names(set, None);
+        while let Some(name) = all.next_name().await? {
+            kept.extend(names.take(&name));
+        }
+        return Ok(if members { kept } else { names });
+    }
+    for name in names {
+        if call.keyspace().has_element(set, &name).await? == members {
+            kept.insert(name);
+        }
+    }
+    Ok(kept)
 }
 
 async fn combine(call: &mut Call<'_>, how: Combination) -> Done {

@@ -1,5 +1,6 @@
 //! Sorted sets: members with scores.
 
+use std::borrow::Borrow;
 use std::task::Poll;
 
 use super::ranges::{By, Request, fetch, lexical, scored};
@@ -225,11 +226,14 @@ pub(super) async fn zlexcount(call: &mut Call<'_>) -> Done {
 }
 
 /// Replies with members, and their scores if they are asked for.
-pub(super) fn reply(call: &mut Call, members: &[(f64, Vec<u8>)], with_scores: bool) {
+pub(super) fn reply<M>(call: &mut Call, members: &[M], with_scores: bool)
+where
+    M: Borrow<(f64, Vec<u8>)>,
+{
     let nested = with_scores && call.out.protocol == Protocol::Three;
     call.out
         .array(members.len() * if with_scores && !nested { 2 } else { 1 });
-    for (score, member) in members {
+    for (score, member) in members.iter().map(Borrow::borrow) {
         if nested {
             call.out.array(2);
         }
@@ -341,10 +345,12 @@ pub(super) async fn zpop(call: &mut Call<'_>) -> Done {
         Some(entry) => {
             let highest = call.command.name == "zpopmax";
             let members = call.keyspace().by_score(&entry, &[], None, highest);
-            members.take(0, count as usize).await?
+            members.take(0, count as usize, &call.held).await?
         }
         None => Vec::new(),
     };
+    let bytes = members.iter().map(|it| it.1.len()).sum();
+    call.promise(2 * members.len(), bytes)?;
     remove(call, &members).await?;
     if call.args.len() == 2 {
         // One member is not nested, whatever the protocol.
@@ -369,24 +375,19 @@ pub(super) async fn zrandmember(call: &mut Call<'_>) -> Done {
     } else {
         None
     };
-    let members: Vec<(f64, Vec<u8>)> = match sorted(call).await? {
+    let found = sorted(call).await?;
+    let len = found.as_ref().map_or(0, Entry::elements) as usize;
+    let drawn = scan::draw(len, count.unwrap_or(1))?;
+    let members: Vec<(f64, Vec<u8>)> = match &found {
         Some(entry) => {
-            let members = call.keyspace().by_score(&entry, &[], None, false);
-            members.take(0, usize::MAX).await?
+            let members = call.keyspace().by_score(entry, &[], None, false);
+            members.at(&drawn.places, &call.held).await?
         }
         None => Vec::new(),
     };
     match count {
-        None => call
-            .out
-            .bulk_or_null(fastrand::choice(&members).map(|it| &it.1[..])),
-        Some(count) => {
-            let chosen: Vec<_> = scan::chosen(&members, count)?
-                .into_iter()
-                .cloned()
-                .collect();
-            reply(call, &chosen, with_scores);
-        }
+        None => call.out.bulk_or_null(members.first().map(|it| &it.1[..])),
+        Some(_) => reply(call, &drawn.of(&members), with_scores),
     }
     Ok(())
 }

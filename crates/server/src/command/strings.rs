@@ -86,8 +86,9 @@ pub(super) async fn get(call: &mut Call<'_>) -> Done {
 /// Replies with a part of a string.
 async fn reply(call: &mut Call<'_>, text: &Text, range: Range<u64>) -> Done {
     let bytes = (range.end - range.start) as usize;
-    let _taken = call.keyspace().take(bytes)?;
-    call.out.begin_bulk(bytes);
+    if !call.out.begin_bulk(bytes) {
+        return Err(Failure::NO_ROOM);
+    }
     text.read(range, &mut call.out.bytes).await?;
     call.out.bytes.extend_from_slice(b"\r\n");
     Ok(())
@@ -244,7 +245,6 @@ pub(super) async fn mget(call: &mut Call<'_>) -> Done {
         match text(call, key).await {
             Ok(Some(text)) => {
                 reply(call, &text, 0..text.len()).await?;
-                call.count_reply();
             }
             Ok(None) | Err(Failed::WrongType) => call.out.null(),
             Err(failed) => return Err(failed.into()),

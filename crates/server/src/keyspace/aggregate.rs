@@ -3,6 +3,8 @@
 
 use std::collections::BTreeMap;
 
+use crate::memory::Held;
+
 use super::changes::{Changed, Changes};
 use super::elements::{Elements, Wanted};
 use super::packed::{Packed, pack};
@@ -147,10 +149,17 @@ impl Keyspace {
             kind,
             elements: BTreeMap::new(),
             changes: self.changes(),
+            held: Held::new(&self.memory),
             expires: entry.as_ref().and_then(|it| it.expires),
             entry,
         }
     }
+}
+
+/// The score, and the name, of a member that has this place in the order of scores.
+fn member_of(mut place: Vec<u8>) -> (f64, Vec<u8>) {
+    let member = place.split_off(8.min(place.len()));
+    (unsortable(&place), member)
 }
 
 /// Members of a sorted set, by score.
@@ -159,19 +168,32 @@ pub struct Members<'a>(Elements<'a>);
 impl Members<'_> {
     /// The next one's score, and its name.
     pub async fn next(&mut self) -> Result<Option<(f64, Vec<u8>)>, Error> {
-        Ok(self.0.next_name().await?.map(|mut place| {
-            let member = place.split_off(8.min(place.len()));
-            (unsortable(&place), member)
-        }))
+        Ok(self.0.next_name().await?.map(member_of))
+    }
+
+    /// Those at these places, which ascend, among all that come.
+    pub async fn at(
+        mut self,
+        places: &[usize],
+        held: &Held<'_>,
+    ) -> Result<Vec<(f64, Vec<u8>)>, Error> {
+        let names = self.0.names_at(places, held).await?;
+        Ok(names.into_iter().map(member_of).collect())
     }
 
     /// At most so many of those that come, behind as many.
-    pub async fn take(mut self, behind: u64, most: usize) -> Result<Vec<(f64, Vec<u8>)>, Error> {
+    pub async fn take(
+        mut self,
+        behind: u64,
+        most: usize,
+        held: &Held<'_>,
+    ) -> Result<Vec<(f64, Vec<u8>)>, Error> {
         self.0.pass(behind).await?;
         let mut members = Vec::new();
         while members.len() < most
             && let Some(member) = self.next().await?
         {
+            held.keep(member.1.len())?;
             members.push(member);
         }
         Ok(members)
@@ -198,6 +220,7 @@ pub struct Edit<'a> {
     /// Elements that were looked at: what they were, and what they are to be.
     elements: BTreeMap<Box<[u8]>, (Value, Value)>,
     changes: Changes<'a>,
+    held: Held<'a>,
 }
 
 impl Edit<'_> {
@@ -212,6 +235,9 @@ impl Edit<'_> {
                 }
                 (Some(entry), _) => self.keyspace.element(entry, name).await?,
             };
+            // It is in a batch later, too.
+            let bytes = name.len() + old.as_ref().map_or(0, Vec::len);
+            self.held.keep(2 * bytes)?;
             self.elements.insert(name.into(), (old.clone(), old));
         }
         Ok(self.elements[name].1.as_deref())
@@ -220,6 +246,7 @@ impl Edit<'_> {
     /// Sets an element. Returns whether it is new.
     pub async fn put(&mut self, name: &[u8], value: &[u8]) -> Result<bool, Error> {
         let is_new = self.get(name).await?.is_none();
+        self.held.keep(2 * value.len())?;
         self.elements.get_mut(name).expect("it was looked at").1 = Some(value.into());
         Ok(is_new)
     }

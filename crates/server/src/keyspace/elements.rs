@@ -6,6 +6,8 @@
 use timberline_remote::records::Walk;
 use timberline_store::{KeyValue, Scan};
 
+use crate::memory::Held;
+
 use super::packed::Packed;
 use super::{Entry, Error, Keyspace, Kind, StoreKey, store_key};
 
@@ -130,12 +132,28 @@ impl Elements<'_> {
     }
 
     /// At most so many of the names that come.
-    pub async fn names(&mut self, most: usize) -> Result<Vec<Vec<u8>>, Error> {
+    pub async fn names(&mut self, most: usize, held: &Held<'_>) -> Result<Vec<Vec<u8>>, Error> {
         let mut names = Vec::new();
         while names.len() < most
             && let Some(name) = self.next_name().await?
         {
+            held.keep(name.len())?;
             names.push(name);
+        }
+        Ok(names)
+    }
+
+    /// The names of those at these places, which ascend, among all that come.
+    pub async fn names_at(
+        &mut self,
+        places: &[usize],
+        held: &Held<'_>,
+    ) -> Result<Vec<Vec<u8>>, Error> {
+        let (mut names, mut at) = (Vec::new(), 0);
+        for &place in places {
+            self.pass((place - at) as u64).await?;
+            at = place + 1;
+            names.extend(self.names(1, held).await?);
         }
         Ok(names)
     }

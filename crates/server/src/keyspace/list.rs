@@ -13,6 +13,8 @@
 use std::collections::{BTreeMap, VecDeque};
 use std::ops::{ControlFlow, Range};
 
+use crate::memory::Held;
+
 use super::changes::{Changed, Changes};
 use super::elements::Wanted;
 use super::packed::SMALL;
@@ -40,6 +42,8 @@ pub struct List<'a> {
     entry: Option<Entry>,
     form: Form,
     is_changed: bool,
+    /// Elements that are moved.
+    held: Held<'a>,
 }
 
 enum Form {
@@ -124,6 +128,7 @@ impl Keyspace {
             entry,
             form,
             is_changed: false,
+            held: Held::new(&self.memory),
         }
     }
 
@@ -253,13 +258,28 @@ impl List<'_> {
 
     /// Elements in order.
     async fn elements(&self, range: Range<usize>) -> Result<Vec<Vec<u8>>, Error> {
-        let mut elements = Vec::new();
-        let each = |_, element: &[u8]| {
-            elements.push(element.to_vec());
-            ControlFlow::Continue(())
+        self.elements_where(range, |_| true).await
+    }
+
+    /// Elements in order whose indexes are wanted. They are in a batch later, too.
+    async fn elements_where(
+        &self,
+        range: Range<usize>,
+        is_wanted: impl Fn(usize) -> bool,
+    ) -> Result<Vec<Vec<u8>>, Error> {
+        let (mut elements, mut held) = (Vec::new(), Ok(()));
+        let each = |index, element: &[u8]| {
+            if is_wanted(index) {
+                held = self.held.keep(2 * element.len());
+                elements.push(element.to_vec());
+            }
+            match held {
+                Ok(()) => ControlFlow::Continue(()),
+                Err(_) => ControlFlow::Break(()),
+            }
         };
         self.visit(range, Side::Left, each).await?;
-        Ok(elements)
+        held.map(|()| elements)
     }
 
     /// Adds an element at a side.
@@ -336,14 +356,8 @@ impl List<'_> {
             true => (first..len, first, 0..len - indexes.len()),
             false => (0..last + 1, indexes.len(), indexes.len()..len),
         };
-        let mut kept = Vec::new();
-        let each = |index, element: &[u8]| {
-            if indexes.binary_search(&index).is_err() {
-                kept.push(element.to_vec());
-            }
-            ControlFlow::Continue(())
-        };
-        self.visit(rewritten, Side::Left, each).await?;
+        let stay = |index: usize| indexes.binary_search(&index).is_err();
+        let kept = self.elements_where(rewritten, stay).await?;
         for (at, element) in (from..).zip(&kept) {
             self.set(at, element);
         }
