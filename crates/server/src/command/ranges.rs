@@ -1,10 +1,11 @@
 //! Ranges of sorted sets: by rank, by score, and by the bytes of members.
 
-use std::ops::Bound;
-
 use super::{Call, Failure, number};
-use crate::keyspace::{Entry, score_of, sortable};
+use crate::keyspace::{Elements, Entry, score_of, sortable};
 use crate::resp::integer;
+
+/// More bytes than a member has.
+const LONGER: usize = 1 << 16;
 
 /// What a range's ends are.
 #[derive(Clone, Copy, PartialEq, Eq)]
@@ -31,39 +32,51 @@ pub(super) struct Request {
     pub with_scores: bool,
 }
 
-/// A range of members by their bytes.
-pub(super) struct Lexical(Bound<Vec<u8>>, Bound<Vec<u8>>, bool);
+/// A range of members by their bytes: from this name on, and below that one.
+#[derive(Debug, PartialEq)]
+pub(super) struct Lexical {
+    from: Vec<u8>,
+    to: Option<Vec<u8>>,
+}
 
 impl Lexical {
-    pub fn contains(&self, member: &[u8]) -> bool {
-        let above = match &self.0 {
-            Bound::Included(low) => member >= &low[..],
-            Bound::Excluded(low) => member > &low[..],
-            Bound::Unbounded => true,
-        };
-        let below = match &self.1 {
-            Bound::Included(high) => member <= &high[..],
-            Bound::Excluded(high) => member < &high[..],
-            Bound::Unbounded => true,
-        };
-        above && below && !self.2
+    /// The members of a sorted set in it.
+    pub fn names<'a>(&self, call: &Call<'a>, entry: &Entry, backwards: bool) -> Elements<'a> {
+        let to = self.to.as_deref();
+        let keyspace = call.keyspace();
+        keyspace.names_between(entry, &self.from, to, backwards)
     }
 }
 
 /// A range of members by their bytes, from its ends as they are written.
 pub(super) fn lexical(low: &[u8], high: &[u8]) -> Result<Lexical, Failure> {
-    let bound = |text: &[u8]| match text {
-        b"-" | b"+" => Some(Bound::Unbounded),
-        [b'[', rest @ ..] => Some(Bound::Included(rest.to_vec())),
-        [b'(', rest @ ..] => Some(Bound::Excluded(rest.to_vec())),
-        _ => None,
+    let (Some(from), Some(to)) = (lexical_end(low, false), lexical_end(high, true)) else {
+        let invalid = "ERR min or max not valid string range item";
+        return Err(Failure::fixed(invalid));
     };
-    let invalid = Failure::fixed("ERR min or max not valid string range item");
-    match (bound(low), bound(high)) {
-        // From the end, or to the start: nothing.
-        (Some(from), Some(to)) => Ok(Lexical(from, to, low == b"+" || high == b"-")),
-        _ => Err(invalid),
+    let from = from.unwrap_or_default();
+    // From the end, or to the start: nothing.
+    let to = match low == b"+" || high == b"-" {
+        true => Some(from.clone()),
+        false => to.map(|to| to.max(from.clone())),
+    };
+    Ok(Lexical { from, to })
+}
+
+/// The first name behind an end of a range; none if no name is outside of it.
+fn lexical_end(text: &[u8], is_high: bool) -> Option<Option<Vec<u8>>> {
+    let (name, excluded) = match text {
+        b"-" | b"+" => return Some(None),
+        [b'[', rest @ ..] => (rest, false),
+        [b'(', rest @ ..] => (rest, true),
+        _ => return None,
+    };
+    // To a member, none of which is as long, a longer name is as good as all of it.
+    let mut name = name[..name.len().min(LONGER)].to_vec();
+    if is_high != excluded {
+        name.push(0);
     }
+    Some(Some(name))
 }
 
 /// A range of scores, from its ends as they are written, as keys of their order.
@@ -184,25 +197,9 @@ pub(super) async fn fetch(
             members.take(behind, most, &call.held).await?
         }
         Range::Lex(range) => {
-            let mut all = match request.reverse {
-                true => keyspace.element_names_back(entry),
-                false => keyspace.element_names(entry, None),
-            };
-            let (mut names, mut passed) = (Vec::new(), 0);
-            while names.len() < request.count
-                && let Some(name) = all.next_name().await?
-            {
-                if !range.contains(&name) {
-                    continue;
-                }
-                match passed < request.offset {
-                    true => passed += 1,
-                    false => {
-                        call.held.keep(name.len())?;
-                        names.push(name);
-                    }
-                }
-            }
+            let mut all = range.names(call, entry, request.reverse);
+            all.pass(request.offset as u64).await?;
+            let names = all.names(request.count, &call.held).await?;
             let mut members = Vec::with_capacity(names.len());
             for name in names {
                 if let Some(score) = keyspace.element(entry, &name).await? {
@@ -212,4 +209,36 @@ pub(super) async fn fetch(
             members
         }
     })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn between(low: &str, high: &str) -> (String, Option<String>) {
+        let range = lexical(low.as_bytes(), high.as_bytes()).unwrap();
+        let text = |name: Vec<u8>| String::from_utf8(name).unwrap();
+        (text(range.from), range.to.map(text))
+    }
+
+    #[test]
+    fn ranges_of_names_have_both_ends() {
+        let to = |name: &str| Some(name.to_owned());
+        assert_eq!(between("-", "+"), (String::new(), None));
+        assert_eq!(between("[b", "[d"), ("b".into(), to("d\0")));
+        assert_eq!(between("(b", "(d"), ("b\0".into(), to("d")));
+        assert_eq!(between("(b", "+"), ("b\0".into(), None));
+        // Nothing is in these.
+        for (low, high) in [("[d", "[b"), ("(b", "(b"), ("+", "[b"), ("[b", "-")] {
+            let (from, to) = between(low, high);
+            assert_eq!(Some(from), to, "{low} {high}");
+        }
+        assert!(lexical(b"b", b"+").is_err() && lexical(b"-", b"").is_err());
+        let long = [b"[", &[b'x'; 1 << 17][..]].concat();
+        let range = lexical(&long, &long).unwrap();
+        assert_eq!(
+            (range.from.len(), range.to.unwrap().len()),
+            (LONGER, LONGER + 1)
+        );
+    }
 }

@@ -214,14 +214,11 @@ pub(super) async fn zcount(call: &mut Call<'_>) -> Done {
 pub(super) async fn zlexcount(call: &mut Call<'_>) -> Done {
     let range = lexical(call.arg(2), call.arg(3))?;
     let found = sorted(call).await?;
-    let mut count = 0;
-    if let Some(entry) = found {
-        let mut names = call.keyspace().element_names(&entry, None);
-        while let Some(name) = names.next_name().await? {
-            count += usize::from(range.contains(&name));
-        }
-    }
-    call.out.count(count);
+    let count = match found {
+        Some(entry) => range.names(call, &entry, false).count().await?,
+        None => 0,
+    };
+    call.out.count(count as usize);
     Ok(())
 }
 

@@ -89,11 +89,20 @@ impl Keyspace {
         self.range(entry, entry.kind.element_letter(), wanted)
     }
 
-    /// Elements of a sorted set in descending order of their names.
-    pub fn element_names_back(&self, entry: &Entry) -> Elements<'_> {
+    /// Elements from a name on and below another one, without their values; the last one first if
+    /// they are wanted backwards.
+    pub fn names_between(
+        &self,
+        entry: &Entry,
+        from: &[u8],
+        to: Option<&[u8]>,
+        backwards: bool,
+    ) -> Elements<'_> {
         let wanted = Wanted {
-            backwards: true,
-            ..Wanted::default()
+            from,
+            to,
+            backwards,
+            values: false,
         };
         self.range(entry, entry.kind.element_letter(), wanted)
     }
