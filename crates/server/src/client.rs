@@ -5,9 +5,12 @@ use std::sync::atomic::{AtomicBool, AtomicI64, AtomicUsize, Ordering::Relaxed};
 use std::sync::{Arc, Mutex, MutexGuard};
 
 use tokio::sync::Notify;
+use tracing::warn;
 
 use crate::acl::Account;
+use crate::memory::{Memory, UNCOUNTED};
 use crate::resp::{Protocol, Writer};
+use crate::seldom::Seldom;
 
 /// Bytes of messages that wait for a subscriber; beyond them it is disconnected. Redis' limit.
 const MAX_OUTBOX: usize = 32 << 20;
@@ -25,6 +28,7 @@ pub(crate) struct Client {
     account: Mutex<Arc<Account>>,
     /// Messages that it has not been sent.
     outbox: Mutex<Writer>,
+    memory: Arc<Memory>,
     /// There are messages, or it is to end.
     pub woken: Notify,
     killed: AtomicBool,
@@ -63,7 +67,10 @@ impl Client {
         local: SocketAddr,
         now: i64,
         account: Arc<Account>,
+        memory: &Arc<Memory>,
     ) -> Client {
+        let mut outbox = Writer::counted(memory, 0);
+        outbox.refuses = true;
         Client {
             id,
             address,
@@ -72,7 +79,8 @@ impl Client {
             active: AtomicI64::new(now),
             about: Mutex::default(),
             account: Mutex::new(account),
-            outbox: Mutex::default(),
+            outbox: Mutex::new(outbox),
+            memory: Arc::clone(memory),
             woken: Notify::new(),
             killed: AtomicBool::new(false),
             wait: Mutex::new(Wait::None),
@@ -140,21 +148,41 @@ impl Client {
         )
     }
 
-    /// Adds a message, and wakes the connection.
+    /// Adds a message, and wakes the connection. Ends it if it has left too many messages unread.
     pub fn send(&self, message: impl FnOnce(&mut Writer)) {
+        if self.is_killed() {
+            return;
+        }
         let mut outbox = lock(&self.outbox);
+        // The last quarter is for those who read.
+        let is_slow = outbox.bytes.len() > UNCOUNTED && self.memory.is_short();
         message(&mut outbox);
-        let too_much = outbox.bytes.len() > MAX_OUTBOX;
-        drop(outbox);
-        match too_much {
-            true => self.kill(),
-            false => self.woken.notify_one(),
+        let bytes = outbox.bytes.len();
+        if is_slow || outbox.is_cut() || bytes > MAX_OUTBOX {
+            outbox.take();
+            self.note_unread(bytes);
+            self.kill();
+        } else {
+            self.woken.notify_one();
+        }
+    }
+
+    /// Tells of a subscriber that is disconnected.
+    fn note_unread(&self, bytes: usize) {
+        static EVENTS: Seldom = Seldom::new();
+        self.memory.disconnected.fetch_add(1, Relaxed);
+        if let Some(held_back) = EVENTS.pass() {
+            let client = self.address();
+            warn!(
+                client,
+                bytes, held_back, "a connection is ended: it leaves messages unread"
+            );
         }
     }
 
     /// Takes the messages that wait.
-    pub fn take_messages(&self) -> Vec<u8> {
-        std::mem::take(&mut lock(&self.outbox).bytes)
+    pub fn take_messages(&self) -> Writer {
+        lock(&self.outbox).take()
     }
 
     /// Its command waits from now on.

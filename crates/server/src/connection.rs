@@ -118,7 +118,7 @@ impl<'a> Connection<'a> {
             match self.event().await? {
                 Event::Woken if self.session.client.is_killed() => return Ok(()),
                 Event::Woken => {
-                    self.out.bytes = self.session.client.take_messages();
+                    self.out.append(self.session.client.take_messages());
                     self.flush().await?;
                 }
                 Event::Readable => {
@@ -133,6 +133,8 @@ impl<'a> Connection<'a> {
             }
             if !self.account() {
                 let client = self.session.client.address();
+                let memory = &self.shared.config.memory;
+                memory.disconnected.fetch_add(1, Relaxed);
                 warn!(
                     client,
                     "a connection is ended: its buffers take too much memory"
@@ -228,7 +230,7 @@ impl<'a> Connection<'a> {
                 let mut from = self.out.bytes.len();
                 if self.session.is_subscribed() {
                     // Messages that came before this command are seen before its reply.
-                    self.out.bytes.extend(self.session.client.take_messages());
+                    self.out.append(self.session.client.take_messages());
                 }
                 let (shared, session, out) = (self.shared, &mut self.session, &mut self.out);
                 if matches!(attempt, Attempt::None) {
@@ -249,11 +251,11 @@ impl<'a> Connection<'a> {
                     Replies::On => Replies::On,
                     Replies::SkipThis => Replies::SkipNext,
                     Replies::SkipNext => {
-                        self.out.bytes.truncate(from);
+                        self.out.truncate(from);
                         Replies::On
                     }
                     Replies::Off => {
-                        self.out.bytes.truncate(from);
+                        self.out.truncate(from);
                         Replies::Off
                     }
                 };
@@ -371,7 +373,7 @@ async fn unblock(
                 return Err(io::ErrorKind::ConnectionAborted.into());
             }
             blocked::Event::Woken if session.client.unblocked().is_none() => {
-                out.bytes = session.client.take_messages();
+                out.append(session.client.take_messages());
                 session.count(|it| it.commands += 1);
             }
             blocked::Event::Woken | blocked::Event::Again => {
@@ -416,11 +418,13 @@ async fn flush(
                 return done;
             }
             // Only an end matters while the client does not read.
-            if woken.as_mut().poll(context).is_ready() {
+            while woken.as_mut().poll(context).is_ready() {
                 if client.is_killed() {
                     return Poll::Ready(Err(io::ErrorKind::ConnectionAborted.into()));
                 }
                 was_woken = true;
+                // An end may come behind the message.
+                woken.set(client.woken.notified());
             }
             Poll::Pending
         })

@@ -133,6 +133,11 @@ fn stats(shared: &Shared, text: &mut String) {
     line(text, "total_net_input_bytes", stats.received.load(Relaxed));
     line(text, "total_net_output_bytes", stats.sent.load(Relaxed));
     line(text, "rejected_connections", stats.refused.load(Relaxed));
+    line(
+        text,
+        "evicted_clients",
+        shared.config.memory.disconnected.load(Relaxed),
+    );
     line(text, "keyspace_hits", counts.hits);
     line(text, "keyspace_misses", counts.misses);
     let store = shared.keyspace.store().stats();

@@ -19,6 +19,8 @@ pub(crate) struct Memory {
     pub limit: AtomicU64,
     /// Bytes of all connections' buffers, and of values on their way to them.
     pub buffers: AtomicUsize,
+    /// Clients that were disconnected since their buffers took too much.
+    pub disconnected: AtomicU64,
 }
 
 impl Memory {
@@ -26,12 +28,18 @@ impl Memory {
         Memory {
             limit: AtomicU64::new(limit),
             buffers: AtomicUsize::new(0),
+            disconnected: AtomicU64::new(0),
         }
     }
 
     /// Whether clients take more than they may: a quarter. Five eighths are the store's.
     pub fn is_full(&self) -> bool {
         self.buffers.load(Relaxed) as u64 > self.limit.load(Relaxed) / 4
+    }
+
+    /// Whether clients take three quarters of what they may.
+    pub fn is_short(&self) -> bool {
+        self.buffers.load(Relaxed) as u64 > self.limit.load(Relaxed) / 16 * 3
     }
 
     /// So many bytes for a client, until what is returned is dropped; `None` if there are not so
@@ -79,6 +87,14 @@ impl Room {
     pub fn new(memory: &Arc<Memory>) -> Room {
         Room {
             memory: Some(Arc::clone(memory)),
+            bytes: 0,
+        }
+    }
+
+    /// Room for something else, of the same memory.
+    pub fn another(&self) -> Room {
+        Room {
+            memory: self.memory.clone(),
             bytes: 0,
         }
     }

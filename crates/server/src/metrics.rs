@@ -195,6 +195,11 @@ fn metrics(shared: &Shared) -> String {
         stats.refused.load(Relaxed),
     );
     counter(
+        "evicted_clients_total",
+        "Connections ended since their buffers took too much memory.",
+        shared.config.memory.disconnected.load(Relaxed),
+    );
+    counter(
         "received_bytes_total",
         "Bytes from clients.",
         stats.received.load(Relaxed),

@@ -190,6 +190,7 @@ impl Shared {
             local,
             millis_since_1970(),
             account,
+            &self.config.memory,
         ));
         clients.insert(id, Arc::clone(&client));
         self.stats.connections.fetch_add(1, Relaxed);

@@ -4,8 +4,9 @@
 mod client;
 
 use std::net::TcpStream;
+use std::sync::{Mutex, MutexGuard, PoisonError};
 
-use client::{Client, Folder, Running};
+use client::{Client, Folder, Running, encoded};
 
 const MIB: usize = 1 << 20;
 const OOM: &str = "-OOM command not allowed when used memory > 'maxmemory'.\r\n";
@@ -14,6 +15,12 @@ const MEMBER: usize = 60_000;
 /// Members of that length, and elements of a mebibyte: more than clients may take.
 const MEMBERS: usize = 400;
 const ELEMENTS: usize = 20;
+
+/// One test at a time: they share the process's memory.
+fn alone() -> MutexGuard<'static, ()> {
+    static ALONE: Mutex<()> = Mutex::new(());
+    ALONE.lock().unwrap_or_else(PoisonError::into_inner)
+}
 
 fn member(nth: usize) -> Vec<u8> {
     let mut member = format!("{nth:05}").into_bytes();
@@ -52,6 +59,7 @@ fn server(folder: &Folder) -> (Running, Client<TcpStream>) {
 /// it as they are.
 #[test]
 fn replies_and_what_they_are_made_of_take_no_more_than_there_is() {
+    let _alone = alone();
     let folder = Folder::new();
     let (_server, mut client) = server(&folder);
     let fields = (0..ELEMENTS).map(|it| format!(" {it}"));
@@ -127,4 +135,47 @@ fn replies_and_what_they_are_made_of_take_no_more_than_there_is() {
     assert_eq!(client.says("EXEC"), format!("*3\r\n:16\r\n{OOM}$-1\r\n"));
     let used: usize = client.info("memory", "mem_clients_normal");
     assert!(used < MIB, "{used}");
+}
+
+/// Subscribers who do not read are disconnected when there is no memory for their messages; one
+/// who reads gets all of them.
+#[test]
+fn messages_that_nobody_reads_take_no_more_than_there_is() {
+    const SLOW: usize = 5;
+    const LIMIT: usize = 128 * MIB;
+    let _alone = alone();
+    let folder = Folder::new();
+    let server = Running::with(&folder, |it| it.memory = LIMIT as u64);
+    let (mut reader, mut publisher) = (server.client(), server.client());
+    reader.ask("SUBSCRIBE news");
+    let mut slow = Vec::new();
+    for _ in 0..SLOW {
+        let mut client = server.client();
+        client.ask("SUBSCRIBE news");
+        slow.push(client);
+    }
+    let message = vec![b'm'; MIB / 4];
+    let mut published = 0;
+    loop {
+        let receivers = publisher.command(&[b"PUBLISH", b"news", &message]);
+        published += 1;
+        let received = reader.reply();
+        assert_eq!(received, encoded(&[b"message", b"news", &message]));
+        let used: usize = publisher.info("memory", "mem_clients_normal");
+        assert!(used <= LIMIT / 4 + MIB, "{used} bytes of messages");
+        if receivers == b":1\r\n" {
+            break;
+        }
+        assert!(published < 4000, "who does not read is still there");
+    }
+    let ended: usize = publisher.info("stats", "evicted_clients");
+    assert_eq!(ended, SLOW);
+    // What they got is whole messages, and then the connection ends.
+    for mut client in slow {
+        let all = client.rest();
+        assert!(all.len() < published * (message.len() + 64));
+    }
+    while publisher.info::<usize>("memory", "mem_clients_normal") > MIB {
+        std::thread::yield_now();
+    }
 }

@@ -84,6 +84,8 @@ pub(super) fn config(call: &mut Call) -> Done {
         }
         (b"resetstat", 2) => {
             call.shared.stats.reset();
+            let memory = &call.shared.config.memory;
+            memory.disconnected.store(0, Relaxed);
             call.out.ok();
         }
         (b"rewrite", 2) => {

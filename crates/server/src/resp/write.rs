@@ -97,6 +97,34 @@ impl Writer {
         fits
     }
 
+    /// Takes what was written, with its memory.
+    pub(crate) fn take(&mut self) -> Writer {
+        let empty = Writer {
+            bytes: Vec::new(),
+            protocol: self.protocol,
+            refuses: self.refuses,
+            room: self.room.another(),
+            granted: 0,
+            is_cut: false,
+        };
+        std::mem::replace(self, empty)
+    }
+
+    /// Adds what another one has written, with its memory.
+    pub(crate) fn append(&mut self, mut other: Writer) {
+        if other.bytes.is_empty() {
+            return;
+        }
+        if self.bytes.is_empty() {
+            std::mem::swap(&mut self.bytes, &mut other.bytes);
+            std::mem::swap(&mut self.room, &mut other.room);
+        } else {
+            self.bytes.append(&mut other.bytes);
+            self.room.resize(self.room.bytes() + other.room.bytes());
+        }
+        self.granted = self.room.bytes().max(UNCOUNTED);
+    }
+
     /// Whether so many bytes more can be written.
     pub(crate) fn fits(&mut self, more: usize) -> bool {
         self.bytes.len() + more <= self.granted || self.grow(self.bytes.len() + more)
@@ -108,7 +136,7 @@ impl Writer {
         if self.is_cut {
             return false;
         }
-        let some = (needed + needed / 2).max(LEAST);
+        let some = (needed + needed / 4).max(LEAST);
         let fitting = [some, needed];
         let found = fitting.into_iter().find(|it| self.room.try_grow(*it));
         let granted = match found {
