@@ -10,7 +10,7 @@ use crate::keyspace::Error;
 /// refused: a client who needs no more goes on while others take all the memory.
 pub(crate) const UNCOUNTED: usize = 64 << 10;
 /// What the allocator and its owner need for a value besides its bytes, about.
-const OVERHEAD: usize = 48;
+pub(crate) const OVERHEAD: usize = 48;
 
 /// What the process may take, and what clients take of it.
 #[derive(Debug)]

@@ -159,10 +159,10 @@ impl Shared {
         Shared {
             keyspace,
             users: Arc::clone(&config.users),
+            cursors: Cursors::new(&config.memory),
             config,
             stats,
             slowlog,
-            cursors: Cursors::default(),
             pubsub: Channels::default(),
             bus: Bus::default(),
             started: Instant::now(),

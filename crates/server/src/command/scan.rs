@@ -1,35 +1,59 @@
 //! Listing keys.
 //!
 //! Keys are listed in their order. Clients expect a cursor to be a number, so the server remembers
-//! for each cursor the key that it stands behind; a bounded number of them, the oldest go first.
+//! for each cursor the key that it stands behind; a bounded number of them, and of bytes, the
+//! oldest go first.
 
 use std::collections::VecDeque;
-use std::sync::{Mutex, MutexGuard};
+use std::sync::atomic::Ordering::Relaxed;
+use std::sync::{Arc, Mutex, MutexGuard};
 
 use super::{Call, Done, Failure, matches};
 use crate::keyspace::{Elements, Entry};
+use crate::memory::{Memory, OVERHEAD, Room};
 
 /// Cursors that are remembered.
 const CURSORS: usize = 16 << 10;
+/// One part in so many of the memory is theirs.
+const SHARE: u64 = 64;
 
 /// Cursors of scans under way.
-#[derive(Default)]
-pub(crate) struct Cursors(Mutex<State>);
+pub(crate) struct Cursors {
+    memory: Arc<Memory>,
+    state: Mutex<State>,
+}
 
-#[derive(Default)]
 struct State {
     /// Where each cursor stands, the oldest first.
     places: VecDeque<(u64, Vec<u8>)>,
     last: u64,
+    room: Room,
 }
 
 impl Cursors {
-    /// A new cursor.
-    pub fn put(&self, place: Vec<u8>) -> u64 {
-        let mut state = self.lock();
-        if state.places.len() >= CURSORS {
-            state.places.pop_front();
+    pub fn new(memory: &Arc<Memory>) -> Cursors {
+        Cursors {
+            memory: Arc::clone(memory),
+            state: Mutex::new(State {
+                places: VecDeque::new(),
+                last: 0,
+                room: Room::new(memory),
+            }),
         }
+    }
+
+    /// A new cursor.
+    pub fn put(&self, mut place: Vec<u8>) -> u64 {
+        place.shrink_to_fit();
+        let most = self.memory.limit.load(Relaxed) / SHARE;
+        let mut state = self.lock();
+        let mut bytes = state.room.bytes() + place.len() + OVERHEAD;
+        while (state.places.len() >= CURSORS || bytes as u64 > most)
+            && let Some((_, oldest)) = state.places.pop_front()
+        {
+            bytes -= oldest.len() + OVERHEAD;
+        }
+        state.room.resize(bytes);
         state.last += 1;
         let cursor = state.last;
         state.places.push_back((cursor, place));
@@ -44,7 +68,7 @@ impl Cursors {
     }
 
     fn lock(&self) -> MutexGuard<'_, State> {
-        self.0.lock().unwrap_or_else(|it| it.into_inner())
+        self.state.lock().unwrap_or_else(|it| it.into_inner())
     }
 }
 
@@ -271,6 +295,33 @@ pub(super) fn draw(len: usize, count: i64) -> Result<Drawn, Failure> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn the_oldest_cursors_go_when_they_are_too_many_or_too_long() {
+        let memory = Arc::new(Memory::new(64 << 20));
+        let cursors = Cursors::new(&memory);
+        let counted = || memory.buffers.load(Relaxed);
+        let first = cursors.put(b"first".to_vec());
+        assert!(counted() > 0);
+        assert_eq!(cursors.get(first).as_deref(), Some(&b"first"[..]));
+        for _ in 0..1000 {
+            let cursor = cursors.put(vec![0; 60_000]);
+            assert!(cursors.get(cursor).is_some() && counted() <= 1 << 20);
+        }
+        assert_eq!(cursors.get(first), None);
+        let short = cursors.put(b"short".to_vec());
+        for _ in 1..CURSORS {
+            cursors.put(Vec::new());
+        }
+        assert!(cursors.get(short).is_some());
+        cursors.put(Vec::new());
+        assert_eq!(cursors.get(short), None);
+        // One that is longer than all may be is the only one.
+        let longest = cursors.put(vec![0; 2 << 20]);
+        assert!(cursors.get(longest).is_some());
+        cursors.put(Vec::new());
+        assert_eq!((cursors.get(longest), counted()), (None, OVERHEAD));
+    }
 
     #[test]
     fn what_is_drawn_is_there_and_different_unless_it_may_repeat() {
