@@ -5,6 +5,7 @@ use std::sync::atomic::Ordering::Relaxed;
 use std::sync::{Arc, Mutex, MutexGuard};
 
 use crate::client::Client;
+use crate::session::bytes_of;
 
 type Subscribers = BTreeMap<u64, Arc<Client>>;
 
@@ -48,6 +49,7 @@ impl Subscriptions {
         if !self.is_in_shard(channel, client.id) {
             add(&mut self.shards, channel, client);
             client.shards.fetch_add(1, Relaxed);
+            client.shard_bytes.fetch_add(bytes_of(channel), Relaxed);
         }
     }
 
@@ -55,6 +57,7 @@ impl Subscriptions {
         if self.is_in_shard(channel, client.id) {
             remove(&mut self.shards, channel, client.id);
             client.shards.fetch_sub(1, Relaxed);
+            client.shard_bytes.fetch_sub(bytes_of(channel), Relaxed);
         }
     }
 
@@ -88,6 +91,7 @@ impl Subscriptions {
         for (channel, subscribers) in gone {
             for client in subscribers.values() {
                 let left = client.shards.fetch_sub(1, Relaxed) - 1;
+                client.shard_bytes.fetch_sub(bytes_of(&channel), Relaxed);
                 client.send(|out| {
                     out.push(3);
                     out.bulk(b"sunsubscribe");

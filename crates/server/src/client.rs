@@ -35,6 +35,8 @@ pub(crate) struct Client {
     wait: Mutex<Wait>,
     /// How many sharded channels it subscribes to.
     pub shards: AtomicUsize,
+    /// Bytes of their names.
+    pub shard_bytes: AtomicUsize,
 }
 
 /// How another client ends the wait of this one's command.
@@ -85,6 +87,7 @@ impl Client {
             killed: AtomicBool::new(false),
             wait: Mutex::new(Wait::None),
             shards: AtomicUsize::new(0),
+            shard_bytes: AtomicUsize::new(0),
         }
     }
 
@@ -92,8 +95,9 @@ impl Client {
         lock(&self.about).name.clone()
     }
 
-    pub fn set_name(&self, name: Vec<u8>) {
-        lock(&self.about).name = name;
+    /// Gives it a name. Returns the one that it had.
+    pub fn set_name(&self, name: Vec<u8>) -> Vec<u8> {
+        std::mem::replace(&mut lock(&self.about).name, name)
     }
 
     pub fn set_account(&self, account: Arc<Account>) {

@@ -11,6 +11,7 @@ use crate::blocked::Blocked;
 use crate::client::Client;
 use crate::command::Transaction;
 use crate::keyspace::Watched;
+use crate::memory::OVERHEAD;
 use crate::shared::{Counts, Shared};
 
 /// Which replies a client wants.
@@ -45,6 +46,13 @@ pub(crate) struct Session {
     pub blocked: Option<Blocked>,
     pub channels: BTreeSet<Box<[u8]>>,
     pub patterns: BTreeSet<Box<[u8]>>,
+    /// Bytes of its name, and of those of keys and channels that it watches or subscribes to.
+    names: usize,
+}
+
+/// Bytes that a name of a key or channel takes, here and where the server has them all.
+pub(crate) fn bytes_of(name: &[u8]) -> usize {
+    2 * (name.len() + OVERHEAD)
 }
 
 impl Session {
@@ -63,6 +71,8 @@ impl Session {
             blocked: None,
             channels: BTreeSet::new(),
             patterns: BTreeSet::new(),
+            // That it has no name.
+            names: bytes_of(&[]),
         }
     }
 
@@ -113,8 +123,26 @@ impl Session {
         self.counts.set(counts);
     }
 
-    /// Bytes that its transaction takes.
+    /// It keeps the name of a key or channel from now on.
+    pub fn keep(&mut self, name: &[u8]) {
+        self.names += bytes_of(name);
+    }
+
+    /// It keeps a name no more.
+    pub fn forget(&mut self, name: &[u8]) {
+        self.names -= bytes_of(name);
+    }
+
+    /// Gives the connection a name.
+    pub fn set_name(&mut self, name: Vec<u8>) {
+        self.keep(&name);
+        let old = self.client.set_name(name);
+        self.forget(&old);
+    }
+
+    /// Bytes that its transaction and names take.
     pub fn memory(&self) -> usize {
-        self.transaction.as_ref().map_or(0, Transaction::memory)
+        let transaction = self.transaction.as_ref().map_or(0, Transaction::memory);
+        transaction + self.names + self.client.shard_bytes.load(Relaxed)
     }
 }

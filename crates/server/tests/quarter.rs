@@ -179,3 +179,59 @@ fn messages_that_nobody_reads_take_no_more_than_there_is() {
         std::thread::yield_now();
     }
 }
+
+/// What a connection has the server remember counts, until it is forgotten.
+#[test]
+fn names_that_clients_have_the_server_remember_count() {
+    const LIMIT: usize = 128 * MIB;
+    let _alone = alone();
+    let folder = Folder::new();
+    let server = Running::with(&folder, |it| it.memory = LIMIT as u64);
+    let (mut client, mut looker) = (server.client(), server.client());
+    let mut counted = || looker.info::<usize>("memory", "mem_clients_normal");
+    let names: Vec<Vec<u8>> = (0..50).map(member).collect();
+    let all = names.len() * MEMBER;
+    for (kept, forgotten) in [
+        ("WATCH", "UNWATCH"),
+        ("WATCH", "EXEC"),
+        ("SUBSCRIBE", "RESET"),
+        ("PSUBSCRIBE", "RESET"),
+        ("SSUBSCRIBE", "RESET"),
+        ("CLIENT", "RESET"),
+    ] {
+        for name in &names {
+            let setname: [&[u8]; 3] = [b"CLIENT", b"SETNAME", &name.repeat(names.len())];
+            match kept {
+                "CLIENT" => client.command(&setname),
+                _ => client.command(&[kept.as_bytes(), name]),
+            };
+        }
+        assert!(counted() > all, "{kept}");
+        if forgotten == "EXEC" {
+            client.ask("MULTI");
+        }
+        client.ask(forgotten);
+        // One more command, so that the connection has told what it takes.
+        client.ask("PING");
+        client.ask("PING");
+        assert!(counted() < MIB, "{forgotten}");
+    }
+    for name in &names {
+        for command in ["SUBSCRIBE", "UNSUBSCRIBE", "PSUBSCRIBE", "PUNSUBSCRIBE"] {
+            client.command(&[command.as_bytes(), name]);
+        }
+    }
+    client.ask("PING");
+    assert!(counted() < MIB);
+
+    // Who goes on is disconnected.
+    let ended = (0..1000).any(|nth| {
+        assert!(counted() <= LIMIT / 4 + MIB, "{nth} names");
+        let command = encoded(&[b"SUBSCRIBE", &member(nth)]);
+        client.try_send(&command);
+        // The same with another head, and their number behind it.
+        let bytes = command.len() + format!(":{}\r\n", nth + 1).len();
+        client.next(bytes).len() < bytes
+    });
+    assert!(ended);
+}

@@ -121,7 +121,7 @@ pub(super) fn hello(call: &mut Call) -> Done {
         ));
     }
     if let Some(name) = name {
-        call.session.client.set_name(name);
+        call.session.set_name(name);
     }
     call.out.protocol = protocol;
     call.session.client.set_protocol(protocol);
@@ -156,7 +156,7 @@ pub(super) fn reset(call: &mut Call) -> Done {
     call.session.replies = Replies::On;
     call.out.protocol = Protocol::Two;
     call.session.client.set_protocol(Protocol::Two);
-    call.session.client.set_name(Vec::new());
+    call.session.set_name(Vec::new());
     call.out.simple("RESET");
     Ok(())
 }
@@ -191,7 +191,7 @@ pub(super) fn client(call: &mut Call) -> Done {
         }
         b"setname" => {
             arity(call, 3..=3, "setname")?;
-            call.session.client.set_name(checked_name(call.arg(2))?);
+            call.session.set_name(checked_name(call.arg(2))?);
             call.out.ok();
         }
         b"info" => {

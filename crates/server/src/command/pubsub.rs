@@ -11,6 +11,7 @@ use crate::shared::Shared;
 pub(super) fn subscribe(call: &mut Call) -> Done {
     for channel in call.args.iter().skip(1) {
         if call.session.channels.insert(channel.into()) {
+            call.session.keep(channel);
             call.shared
                 .pubsub
                 .lock()
@@ -24,6 +25,7 @@ pub(super) fn subscribe(call: &mut Call) -> Done {
 pub(super) fn psubscribe(call: &mut Call) -> Done {
     for pattern in call.args.iter().skip(1) {
         if call.session.patterns.insert(pattern.into()) {
+            call.session.keep(pattern);
             call.shared
                 .pubsub
                 .lock()
@@ -45,6 +47,7 @@ pub(super) fn unsubscribe(call: &mut Call) -> Done {
     }
     for channel in channels {
         if call.session.channels.remove(&channel[..]) {
+            call.session.forget(&channel);
             call.shared
                 .pubsub
                 .lock()
@@ -66,6 +69,7 @@ pub(super) fn punsubscribe(call: &mut Call) -> Done {
     }
     for pattern in patterns {
         if call.session.patterns.remove(&pattern[..]) {
+            call.session.forget(&pattern);
             call.shared
                 .pubsub
                 .lock()
@@ -92,9 +96,11 @@ pub(crate) fn leave(shared: &Shared, session: &mut Session) {
     let mut pubsub = shared.pubsub.lock();
     for channel in std::mem::take(&mut session.channels) {
         pubsub.unsubscribe(&channel, session.client.id);
+        session.forget(&channel);
     }
     for pattern in std::mem::take(&mut session.patterns) {
         pubsub.punsubscribe(&pattern, session.client.id);
+        session.forget(&pattern);
     }
     if session.client.shards.load(Relaxed) > 0 {
         for channel in pubsub.shards_of(session.client.id) {

@@ -112,7 +112,9 @@ async fn lock<'a>(call: &Call<'a>, transaction: &Transaction) -> Locks<'a> {
 async fn is_unchanged(call: &mut Call<'_>) -> Result<bool, Failure> {
     let keyspace = call.keyspace();
     let mut unchanged = true;
-    for watched in std::mem::take(&mut call.session.watched) {
+    let all = std::mem::take(&mut call.session.watched);
+    all.iter().for_each(|it| call.session.forget(&it.key));
+    for watched in all {
         let expired = watched.existed && keyspace.find(&watched.key, call.now).await?.is_none();
         unchanged &= keyspace.watches.unwatch(&watched) && !expired;
     }
@@ -128,6 +130,7 @@ pub(super) async fn watch(call: &mut Call<'_>) -> Done {
             let existed = call.keyspace().find(key, call.now).await?.is_some();
             let watched = call.keyspace().watches.watch(key, existed);
             call.session.watched.push(watched);
+            call.session.keep(key);
         }
     }
     call.out.ok();
@@ -147,7 +150,8 @@ pub(crate) fn unwatch(call: &mut Call) {
 
 /// Ends the watches of a session.
 pub(crate) fn end_watches(shared: &Shared, session: &mut Session) {
-    for watched in session.watched.drain(..) {
+    for watched in std::mem::take(&mut session.watched) {
+        session.forget(&watched.key);
         shared.keyspace.watches.unwatch(&watched);
     }
 }
