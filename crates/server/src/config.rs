@@ -1,5 +1,6 @@
 //! Settings that `CONFIG` shows and changes, under Redis' names.
 
+use std::net::IpAddr;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering::Relaxed};
 use std::sync::{Arc, RwLock};
 
@@ -63,9 +64,11 @@ impl Config {
             .clone()
     }
 
-    /// Whether only this machine's clients are served while there is no password.
-    pub fn is_protected(&self) -> bool {
-        self.protected.load(Relaxed) && self.users.is_open()
+    /// Whether clients of this address are refused: only this machine's are served while there is no
+    /// password, unless that is allowed.
+    pub fn refuses(&self, address: IpAddr) -> bool {
+        let is_protected = self.protected.load(Relaxed) && self.users.is_open();
+        is_protected && !address.to_canonical().is_loopback()
     }
 
     /// The most that a client may send in one command.
@@ -221,4 +224,38 @@ impl Config {
 
 fn failed(name: &str, why: &str) -> String {
     format!("ERR CONFIG SET failed (possibly related to argument '{name}') - {why}")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn clients_of_other_machines_are_refused_while_there_is_no_password() {
+        let options = Options::new("folder");
+        let memory = Arc::new(Memory::new(options.memory));
+        let users = Users::new(None, None);
+        let config = Config::new(options, users, None, memory, Arc::default());
+        let others = [
+            "10.0.0.1",
+            "192.168.1.7",
+            "8.8.8.8",
+            "fe80::1",
+            "2001:db8::1",
+        ];
+        let others_in_six = ["::ffff:10.0.0.1", "0.0.0.0", "::"];
+        let refused = |address: &&str| config.refuses(address.parse().unwrap());
+        let all = || others.iter().chain(&others_in_six);
+        assert!(all().all(refused));
+        for own in ["127.0.0.1", "127.8.8.8", "::1", "::ffff:127.0.0.1"] {
+            assert!(!refused(&own), "{own}");
+        }
+        config.users.require(Some("secret"));
+        assert!(!all().any(refused));
+        config.users.require(None);
+        assert!(all().all(refused));
+        let off = ("protected-mode".to_owned(), "no".to_owned());
+        config.set_all(&[off]).unwrap();
+        assert!(!all().any(refused));
+    }
 }

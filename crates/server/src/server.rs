@@ -391,7 +391,7 @@ fn admit(shared: &Arc<Shared>, (socket, tls): Socket) {
     let (Ok(address), Ok(local)) = (socket.peer_addr(), socket.local_addr()) else {
         return;
     };
-    if shared.config.is_protected() && !address.ip().to_canonical().is_loopback() {
+    if shared.config.refuses(address.ip()) {
         refuse(&socket, &tls, DENIED);
         return;
     }
