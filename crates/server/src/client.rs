@@ -33,6 +33,8 @@ pub(crate) struct Client {
     pub woken: Notify,
     killed: AtomicBool,
     wait: Mutex<Wait>,
+    /// How many channels and patterns it subscribes to.
+    pub subscriptions: AtomicUsize,
     /// How many sharded channels it subscribes to.
     pub shards: AtomicUsize,
     /// Bytes of their names.
@@ -86,6 +88,7 @@ impl Client {
             woken: Notify::new(),
             killed: AtomicBool::new(false),
             wait: Mutex::new(Wait::None),
+            subscriptions: AtomicUsize::new(0),
             shards: AtomicUsize::new(0),
             shard_bytes: AtomicUsize::new(0),
         }
@@ -123,13 +126,28 @@ impl Client {
         lock(&self.about).command = command;
     }
 
+    /// Whether it is of a type that `CLIENT LIST` and `CLIENT KILL` name; `None` if there is no such
+    /// type.
+    pub fn is_type(&self, name: &[u8]) -> Option<bool> {
+        match name.to_ascii_lowercase().as_slice() {
+            b"normal" => Some(!self.is_subscriber()),
+            b"pubsub" => Some(self.is_subscriber()),
+            b"master" | b"replica" | b"slave" => Some(false),
+            _ => None,
+        }
+    }
+
+    fn is_subscriber(&self) -> bool {
+        self.subscriptions.load(Relaxed) + self.shards.load(Relaxed) > 0
+    }
+
     /// The line of `CLIENT LIST`.
     pub fn describe(&self, now: i64) -> String {
         let about = lock(&self.about);
         let outbox = lock(&self.outbox);
         let seconds = |since: i64| (now - since).max(0) / 1000;
         format!(
-            "id={} addr={} laddr={} name={} age={} idle={} flags=N db=0 omem={} cmd={} \
+            "id={} addr={} laddr={} name={} age={} idle={} flags={} db=0 omem={} cmd={} \
              user={} resp={}",
             self.id,
             self.address,
@@ -137,6 +155,7 @@ impl Client {
             String::from_utf8_lossy(&about.name),
             seconds(self.created),
             seconds(self.active.load(Relaxed)),
+            if self.is_subscriber() { "P" } else { "N" },
             outbox.bytes.capacity(),
             if about.command.is_empty() {
                 "NULL"

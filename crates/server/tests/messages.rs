@@ -139,3 +139,38 @@ fn channels_with_slots_are_at_their_node() {
         thread::sleep(Duration::from_millis(5));
     }
 }
+
+/// CLIENT LIST and CLIENT KILL tell subscribers from others.
+#[test]
+fn subscribers_are_a_type_of_clients() {
+    let folder = Folder::new();
+    let server = Running::new(&folder);
+    let mut client = server.client();
+    let mut count = |kind: &str| {
+        let listed = client.says(&format!("CLIENT LIST TYPE {kind}"));
+        listed.lines().filter(|it| it.starts_with("id=")).count()
+    };
+    let mut subscribers = Vec::new();
+    for (begin, end) in [
+        ("SUBSCRIBE a", "UNSUBSCRIBE"),
+        ("PSUBSCRIBE a*", "PUNSUBSCRIBE a*"),
+        ("SSUBSCRIBE a", "SUNSUBSCRIBE a"),
+        ("SUBSCRIBE a", "RESET"),
+    ] {
+        // They stay, as others.
+        subscribers.push(server.client());
+        let subscriber = subscribers.last_mut().unwrap();
+        subscriber.ask("PING");
+        let others = count("normal");
+        assert_eq!(count("pubsub"), 0, "{begin}");
+        subscriber.ask(begin);
+        assert_eq!((count("normal"), count("PubSub")), (others - 1, 1));
+        subscriber.ask(end);
+        assert_eq!(count("pubsub"), 0, "{end}");
+    }
+    let mut subscriber = server.client();
+    subscriber.ask("SUBSCRIBE a");
+    assert!(client.says("CLIENT LIST").contains(" flags=P "));
+    assert_eq!(client.says("CLIENT KILL TYPE pubsub"), ":1\r\n");
+    assert!(subscriber.rest().is_empty());
+}

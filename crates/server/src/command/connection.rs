@@ -200,20 +200,17 @@ pub(super) fn client(call: &mut Call) -> Done {
             call.out.verbatim(line.as_bytes());
         }
         b"list" => {
-            let clients = call.shared.clients();
-            let chosen: Option<Vec<u64>> = if call.args.len() > 3 && call.is(2, "id") {
-                Some(ids(call, 3)?)
+            let mut clients = call.shared.clients();
+            if call.args.len() > 3 && call.is(2, "id") {
+                let ids = ids(call, 3)?;
+                clients.retain(|it| ids.contains(&it.id));
             } else if call.args.len() == 4 && call.is(2, "type") {
-                (!call.is(3, "normal")).then(Vec::new)
-            } else if call.args.len() == 2 {
-                None
-            } else {
+                let name = known_type(call, 3)?;
+                clients.retain(|it| it.is_type(name) == Some(true));
+            } else if call.args.len() != 2 {
                 return Err(Failure::SYNTAX);
-            };
-            let listed = clients
-                .iter()
-                .filter(|it| chosen.as_ref().is_none_or(|ids| ids.contains(&it.id)))
-                .map(|it| it.describe(call.now) + "\n");
+            }
+            let listed = clients.iter().map(|it| it.describe(call.now) + "\n");
             let text: String = listed.collect();
             call.out.verbatim(text.as_bytes());
         }
@@ -267,6 +264,18 @@ pub(super) fn client(call: &mut Call) -> Done {
     Ok(())
 }
 
+/// An argument that is a type of clients.
+fn known_type<'a>(call: &Call<'a>, at: usize) -> Result<&'a [u8], Failure> {
+    let name = call.arg(at);
+    match call.session.client.is_type(name) {
+        Some(_) => Ok(name),
+        None => {
+            let name = String::from_utf8_lossy(name);
+            Err(Failure::said(format!("ERR Unknown client type '{name}'")))
+        }
+    }
+}
+
 fn ids(call: &Call, from: usize) -> Result<Vec<u64>, Failure> {
     let ids = call.args.from(from);
     ids.iter()
@@ -290,12 +299,15 @@ fn kill(call: &mut Call) -> Done {
         return Err(Failure::SYNTAX);
     }
     let (mut id, mut address, mut skip_me, mut user) = (None, None, true, None);
+    let mut kind = None;
     for at in (2..call.args.len()).step_by(2) {
         let value = call.arg(at + 1);
         if call.is(at, "id") {
             let given = crate::resp::integer(value).filter(|&it| it > 0);
             id =
                 Some(given.ok_or(Failure::fixed("ERR client-id should be greater than 0"))? as u64);
+        } else if call.is(at, "type") {
+            kind = Some(known_type(call, at + 1)?);
         } else if call.is(at, "addr") {
             address = Some(String::from_utf8_lossy(value).into_owned());
         } else if call.is(at, "user") {
@@ -318,6 +330,7 @@ fn kill(call: &mut Call) -> Done {
     for client in &clients {
         let is_me = client.id == call.session.client.id;
         let chosen = id.is_none_or(|it| it == client.id)
+            && kind.is_none_or(|it| client.is_type(it) == Some(true))
             && address.as_ref().is_none_or(|it| *it == client.address())
             && user.as_ref().is_none_or(|it| client.is_of(it));
         if chosen && !(is_me && skip_me) {

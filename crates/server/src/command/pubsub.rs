@@ -84,8 +84,10 @@ fn confirm(call: &mut Call, kind: &[u8], name: Option<&[u8]>) {
     call.out.push(3);
     call.out.bulk(kind);
     call.out.bulk_or_null(name);
-    call.out
-        .count(call.session.channels.len() + call.session.patterns.len());
+    let subscriptions = call.session.channels.len() + call.session.patterns.len();
+    let client = &call.session.client;
+    client.subscriptions.store(subscriptions, Relaxed);
+    call.out.count(subscriptions);
 }
 
 /// Ends all subscriptions of a session.
@@ -93,6 +95,7 @@ pub(crate) fn leave(shared: &Shared, session: &mut Session) {
     if !session.is_subscribed() {
         return;
     }
+    session.client.subscriptions.store(0, Relaxed);
     let mut pubsub = shared.pubsub.lock();
     for channel in std::mem::take(&mut session.channels) {
         pubsub.unsubscribe(&channel, session.client.id);
