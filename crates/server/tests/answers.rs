@@ -216,6 +216,32 @@ fn categories() {
     }
 }
 
+/// HELP has the form of Redis', and names subcommands that both have.
+#[test]
+fn help() {
+    let folder = Folder::new();
+    let Some(redis) = Redis::new(&folder) else {
+        return;
+    };
+    let server = Running::new(&folder);
+    let (mut ours, mut theirs) = (server.client(), redis.client());
+    for command in ["ACL", "CLIENT", "COMMAND", "CONFIG", "PUBSUB", "SLOWLOG"] {
+        let line = format!("{command} HELP");
+        let (our, their) = (ours.says(&line), theirs.says(&line));
+        let our: Vec<&str> = our.lines().skip(1).collect();
+        let their: Vec<&str> = their.lines().skip(1).collect();
+        assert_eq!(our[0], their[0]);
+        assert_eq!(our[our.len() - 2..], their[their.len() - 2..]);
+        for name in &our[1..our.len() - 2] {
+            let is_it = |it: &&str| it.split(' ').next() == Some(name);
+            // A later Redis has this one.
+            assert!(*name == "+SETINFO" || their.iter().any(is_it), "{name}");
+            let said = ours.says(&format!("{command} {}", &name[1..]));
+            assert!(!said.contains("unknown subcommand"), "{command} {said}");
+        }
+    }
+}
+
 #[test]
 fn lists() {
     compare_all(include_str!("answers/lists.txt"));

@@ -130,7 +130,7 @@ pub(super) fn acl(call: &mut Call) -> Done {
             | b"genpass" | b"save" | b"load" | b"log" | b"dryrun"),
             _,
         ) => return Err(call.wrong_arity(&String::from_utf8_lossy(name))),
-        _ => return Err(call.unknown_subcommand()),
+        _ => return call.help_or_unknown(),
     }
     Ok(())
 }

@@ -152,19 +152,25 @@ macro_rules! subcommands {
 
 /// All subcommands: at most 64.
 pub(crate) static SUBCOMMANDS: &[Subcommand] = subcommands! {
-    "acl" 0 => ["cat" "genpass" "whoami"]
+    "acl" 0 => ["cat" "genpass" "help" "whoami"]
     "acl" ADMIN => [
         "deluser" "dryrun" "getuser" "list" "load" "log" "save" "setuser" "users"
     ]
-    "client" CONNECTION => ["getname" "id" "info" "reply" "setinfo" "setname"]
-    "client" CONNECTION | ADMIN => ["kill" "list" "no-evict"]
+    "client" CONNECTION => ["getname" "help" "id" "info" "reply" "setinfo" "setname"]
+    "client" CONNECTION | ADMIN => ["kill" "list" "no-evict" "unblock"]
     "cluster" 0 => [
-        "countkeysinslot" "getkeysinslot" "info" "keyslot" "links" "myid" "nodes" "shards" "slots"
+        "countkeysinslot" "getkeysinslot" "help" "info" "keyslot" "links" "myid" "nodes" "shards"
+        "slots"
     ]
     "cluster" ADMIN => ["migrateslots" "replicas"]
-    "command" CONNECTION => ["count" "docs" "getkeys" "info" "list"]
+    "command" CONNECTION => ["count" "docs" "getkeys" "help" "info" "list"]
+    "config" 0 => ["help"]
     "config" ADMIN => ["get" "resetstat" "rewrite" "set"]
-    "pubsub" Categories::bit("pubsub") => ["channels" "numpat" "numsub"]
+    "pubsub" 0 => ["help"]
+    "pubsub" Categories::bit("pubsub") => [
+        "channels" "numpat" "numsub" "shardchannels" "shardnumsub"
+    ]
+    "slowlog" 0 => ["help"]
     "slowlog" ADMIN => ["get" "len" "reset"]
 };
 

@@ -158,7 +158,7 @@ pub(super) async fn cluster(call: &mut Call<'_>) -> Done {
             | b"publish",
             _,
         ) => return Err(call.wrong_arity(&String::from_utf8_lossy(&sub))),
-        _ => return Err(call.unknown_subcommand()),
+        _ => return call.help_or_unknown(),
     }
     Ok(())
 }

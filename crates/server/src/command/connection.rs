@@ -259,7 +259,7 @@ pub(super) fn client(call: &mut Call) -> Done {
             }
             call.out.ok();
         }
-        _ => return Err(call.unknown_subcommand()),
+        _ => return call.help_or_unknown(),
     }
     Ok(())
 }

@@ -41,6 +41,8 @@ use crate::seldom::Seldom;
 use crate::session::Session;
 use crate::shared::Shared;
 
+use categories::SUBCOMMANDS;
+
 pub(crate) use attempt::{Attempt, dispatch_now};
 pub(crate) use failure::Failure;
 pub(crate) use flags::Flags;
@@ -165,8 +167,38 @@ impl<'a> Call<'a> {
         self.arg(index).eq_ignore_ascii_case(word.as_bytes())
     }
 
+    /// The reply to `HELP`, and the error of an unknown subcommand.
+    pub fn help_or_unknown(&mut self) -> Done {
+        match self.args.len() {
+            _ if !self.is(1, "help") => Err(self.unknown_subcommand()),
+            2 => {
+                self.help();
+                Ok(())
+            }
+            _ => Err(self.wrong_arity("help")),
+        }
+    }
+
+    /// Replies with the command's subcommands, in the form of Redis' help.
+    fn help(&mut self) {
+        let name = self.command.name;
+        let all = SUBCOMMANDS.iter().filter(|it| it.command == name);
+        let mut names: Vec<&str> = all.map(|it| it.name).filter(|it| *it != "help").collect();
+        names.sort_unstable();
+        self.out.array(names.len() + 3);
+        self.out.simple(&format!(
+            "{} <subcommand> [<arg> [value] [opt] ...]. Subcommands are:",
+            name.to_uppercase()
+        ));
+        for name in names {
+            self.out.simple(&name.to_uppercase());
+        }
+        self.out.simple("HELP");
+        self.out.simple("    Prints this help.");
+    }
+
     /// The error of an unknown subcommand.
-    pub fn unknown_subcommand(&self) -> Failure {
+    fn unknown_subcommand(&self) -> Failure {
         let sub = String::from_utf8_lossy(self.arg(1));
         let sub: String = sub.chars().take(128).collect();
         Failure::said(format!(

@@ -237,7 +237,7 @@ pub(super) fn pubsub(call: &mut Call) -> Done {
         (b"channels", _) => return Err(call.wrong_arity("channels")),
         (b"shardchannels", _) => return Err(call.wrong_arity("shardchannels")),
         (b"numpat", _) => return Err(call.wrong_arity("numpat")),
-        _ => return Err(call.unknown_subcommand()),
+        _ => return call.help_or_unknown(),
     }
     Ok(())
 }

@@ -95,7 +95,7 @@ pub(super) fn config(call: &mut Call) -> Done {
         }
         (b"get", _) => return Err(call.wrong_arity("get")),
         (b"set", _) => return Err(call.wrong_arity("set")),
-        _ => return Err(call.unknown_subcommand()),
+        _ => return call.help_or_unknown(),
     }
     Ok(())
 }
@@ -167,7 +167,7 @@ pub(super) fn command(call: &mut Call) -> Done {
             }
         }
         (b"getkeys", _) => return Err(call.wrong_arity("getkeys")),
-        _ => return Err(call.unknown_subcommand()),
+        _ => return call.help_or_unknown(),
     }
     Ok(())
 }
@@ -230,7 +230,7 @@ pub(super) fn slowlog(call: &mut Call) -> Done {
             call.shared.slowlog.reset();
             call.out.ok();
         }
-        _ => return Err(call.unknown_subcommand()),
+        _ => return call.help_or_unknown(),
     }
     Ok(())
 }
