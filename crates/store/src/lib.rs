@@ -65,6 +65,7 @@ mod error;
 mod expiry;
 mod first_bytes;
 mod flush;
+mod found;
 mod head;
 mod header;
 mod index;
