@@ -18,6 +18,7 @@ use crate::cluster::Bus;
 use crate::command::Cursors;
 use crate::config::Config;
 use crate::keyspace::Keyspace;
+use crate::pause::Pause;
 use crate::slowlog::Slowlog;
 
 /// What all connections share.
@@ -28,6 +29,7 @@ pub(crate) struct Shared {
     pub stats: Stats,
     pub slowlog: Arc<Slowlog>,
     pub cursors: Cursors,
+    pub pause: Pause,
     pub pubsub: Channels,
     /// To the other nodes of a cluster.
     pub bus: Bus,
@@ -160,6 +162,7 @@ impl Shared {
             keyspace,
             users: Arc::clone(&config.users),
             cursors: Cursors::new(&config.memory),
+            pause: Pause::default(),
             config,
             stats,
             slowlog,

@@ -62,7 +62,8 @@ pub(crate) fn dispatch_now<'s>(
     let Handler::Quick(quick, _) = command.handler else {
         return Attempt::None;
     };
-    if session.transaction.is_some() || shared.keyspace.node().is_some() {
+    let is_usual = session.transaction.is_none() && !shared.pause.is_on();
+    if !is_usual || shared.keyspace.node().is_some() {
         return Attempt::None;
     }
     if admitted(shared, session, found, args, out).is_none() {

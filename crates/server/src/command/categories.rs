@@ -157,7 +157,7 @@ pub(crate) static SUBCOMMANDS: &[Subcommand] = subcommands! {
         "deluser" "dryrun" "getuser" "list" "load" "log" "save" "setuser" "users"
     ]
     "client" CONNECTION => ["getname" "help" "id" "info" "reply" "setinfo" "setname"]
-    "client" CONNECTION | ADMIN => ["kill" "list" "no-evict" "unblock"]
+    "client" CONNECTION | ADMIN => ["kill" "list" "no-evict" "pause" "unblock" "unpause"]
     "cluster" 0 => [
         "countkeysinslot" "getkeysinslot" "help" "info" "keyslot" "links" "myid" "nodes" "shards"
         "slots"

@@ -259,6 +259,12 @@ pub(super) fn client(call: &mut Call) -> Done {
             }
             call.out.ok();
         }
+        b"pause" => return pause(call),
+        b"unpause" => {
+            arity(call, 2..=2, "unpause")?;
+            call.shared.pause.end();
+            call.out.ok();
+        }
         _ => return call.help_or_unknown(),
     }
     Ok(())
@@ -274,6 +280,34 @@ fn known_type<'a>(call: &Call<'a>, at: usize) -> Result<&'a [u8], Failure> {
             Err(Failure::said(format!("ERR Unknown client type '{name}'")))
         }
     }
+}
+
+fn pause(call: &mut Call) -> Done {
+    let of_all = match call.args.len() {
+        3 => true,
+        4 if call.is(3, "all") => true,
+        4 if call.is(3, "write") => false,
+        4 => {
+            let unknown = "ERR CLIENT PAUSE mode must be WRITE or ALL";
+            return Err(Failure::fixed(unknown));
+        }
+        ..3 => return Err(call.wrong_arity("pause")),
+        5.. => {
+            return Err(Failure::said(format!(
+                "ERR unknown subcommand or wrong number of arguments for '{}'. Try CLIENT HELP.",
+                String::from_utf8_lossy(call.arg(1))
+            )));
+        }
+    };
+    let no_number = Failure::fixed("ERR timeout is not an integer or out of range");
+    let millis = crate::resp::integer(call.arg(2)).ok_or(no_number)?;
+    if millis < 0 {
+        return Err(Failure::fixed("ERR timeout is negative"));
+    }
+    let until = call.now.saturating_add(millis);
+    call.shared.pause.begin(until, of_all);
+    call.out.ok();
+    Ok(())
 }
 
 fn ids(call: &Call, from: usize) -> Result<Vec<u64>, Failure> {

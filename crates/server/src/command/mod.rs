@@ -10,6 +10,7 @@ mod connection;
 mod failure;
 mod flags;
 mod hashes;
+mod help;
 mod keys;
 mod keys_of;
 mod lists;
@@ -39,9 +40,7 @@ use crate::memory::Held;
 use crate::resp::{Args, Writer};
 use crate::seldom::Seldom;
 use crate::session::Session;
-use crate::shared::Shared;
-
-use categories::SUBCOMMANDS;
+use crate::shared::{Shared, millis_since_1970};
 
 pub(crate) use attempt::{Attempt, dispatch_now};
 pub(crate) use failure::Failure;
@@ -167,54 +166,6 @@ impl<'a> Call<'a> {
         self.arg(index).eq_ignore_ascii_case(word.as_bytes())
     }
 
-    /// The reply to `HELP`, and the error of an unknown subcommand.
-    pub fn help_or_unknown(&mut self) -> Done {
-        match self.args.len() {
-            _ if !self.is(1, "help") => Err(self.unknown_subcommand()),
-            2 => {
-                self.help();
-                Ok(())
-            }
-            _ => Err(self.wrong_arity("help")),
-        }
-    }
-
-    /// Replies with the command's subcommands, in the form of Redis' help.
-    fn help(&mut self) {
-        let name = self.command.name;
-        let all = SUBCOMMANDS.iter().filter(|it| it.command == name);
-        let mut names: Vec<&str> = all.map(|it| it.name).filter(|it| *it != "help").collect();
-        names.sort_unstable();
-        self.out.array(names.len() + 3);
-        self.out.simple(&format!(
-            "{} <subcommand> [<arg> [value] [opt] ...]. Subcommands are:",
-            name.to_uppercase()
-        ));
-        for name in names {
-            self.out.simple(&name.to_uppercase());
-        }
-        self.out.simple("HELP");
-        self.out.simple("    Prints this help.");
-    }
-
-    /// The error of an unknown subcommand.
-    fn unknown_subcommand(&self) -> Failure {
-        let sub = String::from_utf8_lossy(self.arg(1));
-        let sub: String = sub.chars().take(128).collect();
-        Failure::said(format!(
-            "ERR unknown subcommand '{sub}'. Try {} HELP.",
-            self.command.name.to_uppercase()
-        ))
-    }
-
-    /// The error of a subcommand with too few or too many arguments.
-    pub fn wrong_arity(&self, sub: &str) -> Failure {
-        Failure::said(format!(
-            "ERR wrong number of arguments for '{}|{sub}' command",
-            self.command.name
-        ))
-    }
-
     /// Takes the memory for a reply of so many values, of so many bytes together, before the
     /// command changes anything.
     pub fn promise(&mut self, values: usize, bytes: usize) -> Done {
@@ -244,6 +195,13 @@ pub(crate) async fn dispatch(
         session.transaction_failed();
         return;
     };
+    let now = match shared.pause.is_on() && is_paused(shared, session, command).await {
+        true => millis_since_1970(),
+        false => now,
+    };
+    if session.quits {
+        return;
+    }
     let held = match shared.keyspace.node() {
         Some(node) => cluster::hold(node, session, command, args).await,
         None => Ok(None),
@@ -269,6 +227,20 @@ pub(crate) async fn dispatch(
         return;
     }
     run(Call::new(shared, session, command, args, out, now)).await;
+}
+
+/// Waits until a pause lets a command pass, or its client is to end. Says whether it waited.
+async fn is_paused(shared: &Shared, session: &mut Session, command: &Command) -> bool {
+    let writes = match (command.name, &session.transaction) {
+        ("publish" | "spublish", _) => true,
+        ("exec", Some(transaction)) => transaction.writes(),
+        _ => command.flags.has(Flags::WRITE),
+    };
+    // Who paused them can end it.
+    let waited = command.name != "client" && shared.pause.wait(writes, &session.client).await;
+    // Nothing that comes behind a command is done without it.
+    session.quits |= waited && session.client.is_killed();
+    waited
 }
 
 /// Runs one command of a transaction, whose locks are held, or one that takes its locks.

@@ -31,6 +31,12 @@ impl Transaction {
             .collect()
     }
 
+    /// Whether it has commands that change something.
+    pub fn writes(&self) -> bool {
+        let writes = |it: &Queued| it.command.flags.has(Flags::WRITE);
+        self.queued.iter().any(writes)
+    }
+
     /// Bytes that it takes.
     pub fn memory(&self) -> usize {
         self.memory

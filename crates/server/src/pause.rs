@@ -1,0 +1,71 @@
+//! `CLIENT PAUSE`: commands of all clients wait for a while, or those that change something.
+
+use std::sync::atomic::{AtomicBool, AtomicI64, Ordering::Relaxed};
+use std::time::Duration;
+
+use tokio::sync::Notify;
+use tokio::time::timeout;
+
+use crate::client::Client;
+use crate::shared::millis_since_1970;
+
+/// How often a client that waits is looked at, whether it is to end.
+const LOOK: Duration = Duration::from_millis(200);
+
+/// Until when commands wait.
+#[derive(Default)]
+pub(crate) struct Pause {
+    /// In milliseconds since 1970; 0 if there is no pause.
+    until: AtomicI64,
+    of_all: AtomicBool,
+    ended: Notify,
+}
+
+impl Pause {
+    /// Begins a pause. One that is there becomes no shorter, and holds back no less.
+    pub fn begin(&self, until: i64, of_all: bool) {
+        if !self.is_on() {
+            self.end();
+        }
+        self.of_all.fetch_or(of_all, Relaxed);
+        self.until.fetch_max(until, Relaxed);
+    }
+
+    /// Ends it.
+    pub fn end(&self) {
+        self.until.store(0, Relaxed);
+        self.of_all.store(false, Relaxed);
+        self.ended.notify_waiters();
+    }
+
+    /// Whether some commands wait.
+    pub fn is_on(&self) -> bool {
+        self.left() > 0
+    }
+
+    /// Milliseconds until it ends.
+    fn left(&self) -> i64 {
+        match self.until.load(Relaxed) {
+            // Almost always: no clock is looked at.
+            0 => 0,
+            until => until - millis_since_1970(),
+        }
+    }
+
+    /// Waits until a command may be run, or its client is to end. Says whether it waited.
+    pub async fn wait(&self, writes: bool, client: &Client) -> bool {
+        let mut waited = false;
+        while let left @ 1.. = self.left()
+            && (writes || self.of_all.load(Relaxed))
+        {
+            waited = true;
+            if client.is_killed() {
+                break;
+            }
+            let most = LOOK.min(Duration::from_millis(left.unsigned_abs()));
+            // Over or ended: it is looked at again.
+            let _ = timeout(most, self.ended.notified()).await;
+        }
+        waited
+    }
+}

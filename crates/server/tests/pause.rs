@@ -1,0 +1,50 @@
+//! `CLIENT PAUSE`.
+
+mod client;
+
+use client::{Folder, Running};
+
+/// Longer than any test takes.
+const LONG: &str = "CLIENT PAUSE 100000000";
+
+#[test]
+fn what_is_paused_is_done_behind_the_pause() {
+    let folder = Folder::new();
+    let server = Running::new(&folder);
+    let (mut admin, mut writer, mut reader) = (server.client(), server.client(), server.client());
+    writer.ask("MULTI");
+    writer.ask("INCR count");
+    assert_eq!(admin.says(&format!("{LONG} WRITE")), "+OK\r\n");
+    writer.send(b"EXEC\r\nSET key value\r\nGET key\r\n");
+    for _ in 0..100 {
+        assert_eq!(reader.says("EXISTS count key"), ":0\r\n");
+    }
+    assert_eq!(reader.says("MULTI"), "+OK\r\n");
+    assert_eq!(reader.says("GET key"), "+QUEUED\r\n");
+    assert_eq!(reader.says("EXEC"), "*1\r\n$-1\r\n");
+    assert_eq!(admin.says("CLIENT UNPAUSE"), "+OK\r\n");
+    assert_eq!(writer.reply(), b"*1\r\n:1\r\n");
+    assert_eq!(writer.reply(), b"+OK\r\n");
+    assert_eq!(writer.reply(), b"$5\r\nvalue\r\n");
+
+    // It ends by itself.
+    assert_eq!(admin.says("CLIENT PAUSE 50"), "+OK\r\n");
+    assert_eq!(reader.says("PING"), "+PONG\r\n");
+    assert_eq!(writer.says("PING"), "+PONG\r\n");
+
+    // A client that waits can be killed, and the server stopped.
+    assert_eq!(admin.says(LONG), "+OK\r\n");
+    let id = admin.says("CLIENT ID");
+    for client in [&mut writer, &mut reader] {
+        client.send(b"PING\r\nSET key other\r\n");
+    }
+    let others = "CLIENT KILL TYPE normal SKIPME yes";
+    assert_eq!(admin.says(others), ":2\r\n");
+    assert_eq!((writer.rest(), reader.rest()), (Vec::new(), Vec::new()));
+    assert_eq!(admin.says("CLIENT ID"), id);
+    assert_eq!(admin.says("CLIENT UNPAUSE"), "+OK\r\n");
+    assert_eq!(admin.says("GET key"), "$5\r\nvalue\r\n");
+    assert_eq!(admin.says(LONG), "+OK\r\n");
+    server.client().send(b"GET key\r\n");
+    server.stop();
+}
