@@ -315,3 +315,55 @@ fn logs_bring_back_elements() {
         back.stop();
     }
 }
+
+/// What is drawn at random is there: different members, or with repetition, and with their values.
+#[test]
+fn draws_are_of_what_is_there() {
+    const MEMBERS: usize = 300;
+    let (folder, other) = (Folder::new(), Folder::new());
+    for server in [node(&folder, cluster(&pool(2))), Running::new(&other)] {
+        let mut client = server.client();
+        for number in 0..MEMBERS {
+            client.ask(&format!("SADD s member{number}"));
+            client.ask(&format!("HSET h member{number} member{number}"));
+            client.ask(&format!("ZADD z {number} member{number}"));
+        }
+        let drawn = |reply: String| -> Vec<String> {
+            let lines = reply.lines().filter(|it| it.starts_with('m'));
+            lines.map(String::from).collect()
+        };
+        for command in ["SRANDMEMBER s", "HRANDFIELD h", "ZRANDMEMBER z"] {
+            for (count, expected) in [(0, 0), (7, 7), (1000, MEMBERS), (-2000, 2000)] {
+                let mut members = drawn(client.says(&format!("{command} {count}")));
+                assert_eq!(members.len(), expected, "{command} {count}");
+                let is_there = |it: &String| it[6..].parse::<usize>().unwrap() < MEMBERS;
+                assert!(members.iter().all(is_there));
+                let is_sorted = members.is_sorted();
+                members.sort();
+                members.dedup();
+                assert!(count < 0 || members.len() == expected, "{command} {count}");
+                // They come in no order, but by a chance of one in 300!.
+                assert!(expected < 300 || !is_sorted, "{command} {count}");
+            }
+            assert_eq!(drawn(client.says(command)).len(), 1);
+        }
+        let pairs = drawn(client.says("HRANDFIELD h -50 WITHVALUES"));
+        assert!(pairs.len() == 100 && pairs.chunks(2).all(|it| it[0] == it[1]));
+        let scored = client.says("ZRANDMEMBER z -50 WITHSCORES");
+        let lines: Vec<&str> = scored.lines().skip(1).collect();
+        let has_score = |it: &[&str]| it[1].strip_prefix("member") == Some(it[3]);
+        assert!(lines.len() == 200 && lines.chunks(4).all(has_score));
+        let mut gone = drawn(client.says("SPOP s 100"));
+        gone.extend(drawn(client.says("SPOP s")));
+        gone.sort();
+        gone.dedup();
+        assert_eq!(
+            (gone.len(), client.says("SCARD s")),
+            (101, ":199\r\n".into())
+        );
+        let left = drawn(client.says("SMEMBERS s"));
+        assert!(left.len() == 199 && left.iter().all(|it| !gone.contains(it)));
+        assert_eq!(drawn(client.says("SPOP s 1000")).len(), 199);
+        assert_eq!(client.says("EXISTS s"), ":0\r\n");
+    }
+}
