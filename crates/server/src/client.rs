@@ -126,8 +126,8 @@ impl Client {
         lock(&self.about).command = command;
     }
 
-    /// Whether it is of a type that `CLIENT LIST` and `CLIENT KILL` name; `None` if there is no such
-    /// type.
+    /// Whether it is of a type that `CLIENT LIST` and `CLIENT KILL` name; `None` if there is none
+    /// of that name.
     pub fn is_type(&self, name: &[u8]) -> Option<bool> {
         match name.to_ascii_lowercase().as_slice() {
             b"normal" => Some(!self.is_subscriber()),

@@ -64,8 +64,8 @@ impl Config {
             .clone()
     }
 
-    /// Whether clients of this address are refused: only this machine's are served while there is no
-    /// password, unless that is allowed.
+    /// Whether clients of this address are refused: only this machine's are served while there is
+    /// no password, unless that is allowed.
     pub fn refuses(&self, address: IpAddr) -> bool {
         let is_protected = self.protected.load(Relaxed) && self.users.is_open();
         is_protected && !address.to_canonical().is_loopback()

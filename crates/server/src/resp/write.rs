@@ -168,7 +168,8 @@ impl Writer {
         self.add(&[b"+OK\r\n"]);
     }
 
-    /// An error, with its code in front. Line breaks become spaces. It is short, and never left out.
+    /// An error, with its code in front. Line breaks become spaces. It is short, and never left
+    /// out.
     pub fn error(&mut self, text: &str) {
         self.bytes.push(b'-');
         let from = self.bytes.len();
