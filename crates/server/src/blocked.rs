@@ -75,6 +75,22 @@ pub(crate) async fn event(session: &Session, stream: &TcpStream) -> io::Result<E
     .await
 }
 
+/// Waits for something, as long as a client is there.
+///
+/// # Errors
+/// It is gone.
+pub(crate) async fn unless_gone<T>(
+    stream: &TcpStream,
+    wait: impl Future<Output = T>,
+) -> io::Result<T> {
+    let (mut wait, mut gone) = (pin!(wait), pin!(gone(stream)));
+    poll_fn(|context| match wait.as_mut().poll(context) {
+        Poll::Ready(done) => Poll::Ready(Ok(done)),
+        Poll::Pending => gone.as_mut().poll(context).map(Err),
+    })
+    .await
+}
+
 /// Waits until a client closes its connection.
 async fn gone(stream: &TcpStream) -> io::Error {
     loop {

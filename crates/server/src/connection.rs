@@ -14,7 +14,7 @@ use tracing::{debug, warn};
 use crate::ahead::Ahead;
 use crate::blocked;
 use crate::client::Client;
-use crate::command::{Attempt, Command, dispatch, dispatch_now, end_watches, leave};
+use crate::command::{Attempt, Command, dispatch, dispatch_now, end_watches, is_held_back, leave};
 use crate::keyspace::Hints;
 use crate::memory::UNCOUNTED;
 use crate::options::Durability;
@@ -239,7 +239,16 @@ impl<'a> Connection<'a> {
                 match std::mem::replace(&mut attempt, Attempt::None) {
                     Attempt::Done => {}
                     Attempt::Waits(it) => it.run(shared, session, args, out, now).await,
-                    Attempt::None => dispatch(shared, session, found, args, out, now).await,
+                    Attempt::None => {
+                        let stream = &mut self.stream;
+                        if let Some(passed) =
+                            wait_for_pause(shared, session, stream, found, out).await?
+                        {
+                            // What came before was sent.
+                            (now, from) = (passed, 0);
+                        }
+                        dispatch(shared, session, found, args, out, now).await;
+                    }
                 }
                 if session.blocked.is_some() {
                     let (shared, stream) = (self.shared, &mut self.stream);
@@ -380,12 +389,41 @@ async fn unblock(
                 now = millis_since_1970();
                 session.clock = None;
                 blocked::begin_again(session);
+                let passed = wait_for_pause(shared, session, stream, found, out).await?;
+                now = passed.unwrap_or(now);
                 dispatch(shared, session, found, args, out, now).await;
             }
         }
     }
     blocked::end(shared, session);
     Ok(now)
+}
+
+/// Waits as long as a pause holds a command back, with the replies to those before sent. Returns
+/// the time then, in milliseconds since 1970; `None` if it need not wait.
+async fn wait_for_pause(
+    shared: &Shared,
+    session: &mut Session,
+    stream: &mut Stream,
+    found: Option<&'static Command>,
+    out: &mut Writer,
+) -> io::Result<Option<i64>> {
+    let mut passed = None;
+    while shared.pause.is_on()
+        && let Some(command) = found
+        && is_held_back(command, session, shared.pause.is_of_all())
+    {
+        if passed.is_none() {
+            flush(shared, session, stream, out).await?;
+        }
+        if session.client.is_killed() {
+            return Err(io::ErrorKind::ConnectionAborted.into());
+        }
+        blocked::unless_gone(stream.socket(), shared.pause.wait()).await?;
+        passed = Some(millis_since_1970());
+        session.clock = None;
+    }
+    Ok(passed)
 }
 
 /// Sends the replies of a connection, once what they promise is on the disk.

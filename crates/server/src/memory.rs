@@ -51,14 +51,15 @@ impl Memory {
         })
     }
 
-    /// Counts so many bytes more, if there are so many.
+    /// Counts so many bytes more, if there are so many. What does not fit is never counted: others
+    /// would take the memory for used up.
     fn try_add(&self, bytes: usize) -> bool {
-        self.buffers.fetch_add(bytes, Relaxed);
-        let fits = !self.is_full();
-        if !fits {
-            self.buffers.fetch_sub(bytes, Relaxed);
-        }
-        fits
+        let most = self.limit.load(Relaxed) / 4;
+        let more = |now: usize| {
+            let sum = now.checked_add(bytes)?;
+            (sum as u64 <= most).then_some(sum)
+        };
+        self.buffers.fetch_update(Relaxed, Relaxed, more).is_ok()
     }
 }
 

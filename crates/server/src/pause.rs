@@ -6,7 +6,6 @@ use std::time::Duration;
 use tokio::sync::Notify;
 use tokio::time::timeout;
 
-use crate::client::Client;
 use crate::shared::millis_since_1970;
 
 /// How often a client that waits is looked at, whether it is to end.
@@ -43,29 +42,35 @@ impl Pause {
         self.left() > 0
     }
 
-    /// Milliseconds until it ends.
-    fn left(&self) -> i64 {
-        match self.until.load(Relaxed) {
-            // Almost always: no clock is looked at.
-            0 => 0,
-            until => until - millis_since_1970(),
-        }
+    /// Whether all commands wait, if some do.
+    pub fn is_of_all(&self) -> bool {
+        self.of_all.load(Relaxed)
     }
 
-    /// Waits until a command may be run, or its client is to end. Says whether it waited.
-    pub async fn wait(&self, writes: bool, client: &Client) -> bool {
-        let mut waited = false;
-        while let left @ 1.. = self.left()
-            && (writes || self.of_all.load(Relaxed))
+    /// Milliseconds until it ends.
+    fn left(&self) -> i64 {
+        let until = match self.until.load(Relaxed) {
+            // Almost always: no clock is looked at.
+            0 => return 0,
+            until => until,
+        };
+        let left = until - millis_since_1970();
+        if left <= 0
+            && self
+                .until
+                .compare_exchange(until, 0, Relaxed, Relaxed)
+                .is_ok()
         {
-            waited = true;
-            if client.is_killed() {
-                break;
-            }
-            let most = LOOK.min(Duration::from_millis(left.unsigned_abs()));
-            // Over or ended: it is looked at again.
-            let _ = timeout(most, self.ended.notified()).await;
+            self.of_all.store(false, Relaxed);
         }
-        waited
+        left
+    }
+
+    /// Waits a while, at most until it ends.
+    pub async fn wait(&self) {
+        let left = self.left().max(0).unsigned_abs();
+        let most = LOOK.min(Duration::from_millis(left));
+        // Over or ended: it is looked at again.
+        let _ = timeout(most, self.ended.notified()).await;
     }
 }

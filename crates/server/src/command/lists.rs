@@ -268,7 +268,7 @@ async fn moved(call: &mut Call<'_>, from: Side, to: Side) -> Done {
 
 /// Moves an element of the first key's list to the second key's, if there is one.
 pub(super) async fn move_element(
-    call: &Call<'_>,
+    call: &mut Call<'_>,
     from: Side,
     to: Side,
 ) -> Result<Option<Vec<u8>>, Failure> {
@@ -283,6 +283,7 @@ pub(super) async fn move_element(
     let Some(element) = source.pop(from).await? else {
         return Ok(None);
     };
+    call.promise(1, element.len())?;
     target.as_mut().unwrap_or(&mut source).push(to, &element);
     let mut changes = call.keyspace().changes();
     // In a cluster they take effect one after the other: no element is lost in between.

@@ -40,7 +40,7 @@ use crate::memory::Held;
 use crate::resp::{Args, Writer};
 use crate::seldom::Seldom;
 use crate::session::Session;
-use crate::shared::{Shared, millis_since_1970};
+use crate::shared::Shared;
 
 pub(crate) use attempt::{Attempt, dispatch_now};
 pub(crate) use failure::Failure;
@@ -95,8 +95,11 @@ impl<'a> Call<'a> {
         out: &'a mut Writer,
         now: i64,
     ) -> Call<'a> {
-        // What a command has changed, it says in any case.
-        out.refuses = command.flags.has(Flags::READ) && !command.flags.has(Flags::WRITE);
+        // What a command has changed, it says in any case: EXEC too, whose commands know it.
+        out.refuses = match command.flags.has(Flags::WRITE) {
+            true => false,
+            false => command.flags.has(Flags::READ) || command.name != "exec",
+        };
         Call {
             held: Held::new(&shared.config.memory),
             shared,
@@ -195,13 +198,6 @@ pub(crate) async fn dispatch(
         session.transaction_failed();
         return;
     };
-    let now = match shared.pause.is_on() && is_paused(shared, session, command).await {
-        true => millis_since_1970(),
-        false => now,
-    };
-    if session.quits {
-        return;
-    }
     let held = match shared.keyspace.node() {
         Some(node) => cluster::hold(node, session, command, args).await,
         None => Ok(None),
@@ -229,18 +225,19 @@ pub(crate) async fn dispatch(
     run(Call::new(shared, session, command, args, out, now)).await;
 }
 
-/// Waits until a pause lets a command pass, or its client is to end. Says whether it waited.
-async fn is_paused(shared: &Shared, session: &mut Session, command: &Command) -> bool {
-    let writes = match (command.name, &session.transaction) {
-        ("publish" | "spublish", _) => true,
-        ("exec", Some(transaction)) => transaction.writes(),
-        _ => command.flags.has(Flags::WRITE),
-    };
-    // Who paused them can end it.
-    let waited = command.name != "client" && shared.pause.wait(writes, &session.client).await;
-    // Nothing that comes behind a command is done without it.
-    session.quits |= waited && session.client.is_killed();
-    waited
+/// Whether a pause of these holds a command back: of all commands, or of those that change
+/// something. Who has paused them, or logs in to end that, is not held back.
+pub(crate) fn is_held_back(command: &Command, session: &Session, of_all: bool) -> bool {
+    match (command.name, &session.transaction) {
+        ("client" | "auth" | "hello", _) => false,
+        ("exec", Some(transaction)) => of_all || transaction.changes(),
+        _ => of_all || changes(command),
+    }
+}
+
+/// Whether others may see that a command was done.
+fn changes(command: &Command) -> bool {
+    command.flags.has(Flags::WRITE) || matches!(command.name, "publish" | "spublish")
 }
 
 /// Runs one command of a transaction, whose locks are held, or one that takes its locks.

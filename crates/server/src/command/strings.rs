@@ -149,6 +149,9 @@ pub(super) async fn set(call: &mut Call<'_>) -> Done {
         IF_PRESENT => old.is_some(),
         _ => true,
     };
+    if get {
+        promise(call, old.as_ref())?;
+    }
     if allowed {
         let expires = match expires {
             Expiry::None => None,
@@ -189,8 +192,14 @@ async fn set_for(call: &mut Call<'_>, unit: &[u8]) -> Done {
     Ok(())
 }
 
+/// Takes the memory for a reply of what a string is, before it is changed.
+fn promise(call: &mut Call, old: Option<&Entry>) -> Done {
+    old.map_or(Ok(()), |it| call.promise(1, it.value().len()))
+}
+
 pub(super) async fn getset(call: &mut Call<'_>) -> Done {
     let old = call.keyspace().string(call.arg(1), call.now).await?;
+    promise(call, old.as_ref())?;
     call.keyspace().set(call.arg(1), call.arg(2), None).await?;
     call.out.bulk_or_null(old.as_ref().map(Entry::value));
     Ok(())
@@ -198,6 +207,7 @@ pub(super) async fn getset(call: &mut Call<'_>) -> Done {
 
 pub(super) async fn getdel(call: &mut Call<'_>) -> Done {
     let old = call.keyspace().string(call.arg(1), call.now).await?;
+    promise(call, old.as_ref())?;
     if let Some(old) = &old {
         let mut changes = call.keyspace().changes();
         changes.remove_entry(call.arg(1), old);
@@ -221,6 +231,7 @@ pub(super) async fn getex(call: &mut Call<'_>) -> Done {
     }
     let key = call.arg(1);
     let found = call.keyspace().string(key, call.now).await?;
+    promise(call, found.as_ref())?;
     let expires = match call.args.len() {
         _ if found.is_none() => Expiry::Keep,
         2 => Expiry::Keep,

@@ -1,6 +1,6 @@
 //! Transactions: commands that are queued, and run with all their keys locked.
 
-use super::{Call, Done, Failure, Flags, Queued, acl, run};
+use super::{Call, Done, Failure, Flags, Queued, acl, changes, run};
 use crate::keyspace::Locks;
 use crate::resp::Args;
 use crate::session::Session;
@@ -32,9 +32,8 @@ impl Transaction {
     }
 
     /// Whether it has commands that change something.
-    pub fn writes(&self) -> bool {
-        let writes = |it: &Queued| it.command.flags.has(Flags::WRITE);
-        self.queued.iter().any(writes)
+    pub fn changes(&self) -> bool {
+        self.queued.iter().any(|it| changes(it.command))
     }
 
     /// Bytes that it takes.
