@@ -17,6 +17,8 @@ use crate::records::{CHUNK, Records};
 use crate::segment::{self, START, Segment};
 use crate::{Error, Options};
 
+const NO_SEGMENT: &str = "this is no segment of a store";
+
 /// The segments of a folder, and the number of their store.
 pub(crate) struct Found {
     pub store: u64,
@@ -76,11 +78,14 @@ async fn open_segment(
         ..Mode::create()
     };
     let file = disk.open_file(path, mode).map_err(Error::disk(path))?;
-    let sectors = file.len().map_err(Error::disk(path))? / SECTOR as u64;
-    if sectors * (SECTOR as u64) < START {
-        remove(disk, path)?;
-        return Ok(None);
+    let bytes = file.len().map_err(Error::disk(path))?;
+    if bytes < START {
+        return match is_begun(path, &file).await? {
+            true => remove(disk, path).map(|()| None),
+            false => Err(wrong(NO_SEGMENT.into())),
+        };
     }
+    let sectors = bytes / SECTOR as u64;
     // A process that was killed may have left bytes that only the page cache has.
     file.sync().await.map_err(Error::disk(path))?;
     let named = segment::number_of(path);
@@ -90,7 +95,7 @@ async fn open_segment(
         Err(Unread::Version(reason)) => return Err(wrong(reason)),
         Err(Unread::Damaged) => None,
     };
-    let no_segment = || wrong("this is no segment of a store".into());
+    let no_segment = || wrong(NO_SEGMENT.into());
     let unknown = Header {
         id: named.ok_or_else(no_segment)?,
         store: 0,
@@ -115,6 +120,14 @@ async fn read_header(path: &Path, file: &File) -> Result<Result<Header, Unread>,
     let buffer = Buffer::zeroed(BLOCK).map_err(|_| Error::OutOfMemory)?;
     let read = read_file(file, buffer, 0..START).await;
     Ok(Header::decode(&read.map_err(Error::disk(path))?.0))
+}
+
+/// Whether a file that is shorter than a header's block is what a crash leaves of one.
+async fn is_begun(path: &Path, file: &File) -> Result<bool, Error> {
+    let buffer = Buffer::zeroed(BLOCK).map_err(|_| Error::OutOfMemory)?;
+    let (block, read) = file.read(buffer, 0..BLOCK, 0).await;
+    read.map_err(Error::disk(path))?;
+    Ok(Header::decode(&block).is_ok() || block.iter().all(|&byte| byte == 0))
 }
 
 /// Whether nothing was ever written to a segment whose header is damaged: nothing behind the

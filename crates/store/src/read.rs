@@ -230,10 +230,12 @@ impl Inner {
         range = self.cache.to_read(segment, range);
         let bytes = (range.end - range.start) as usize;
         let buffer = Buffer::for_reading(bytes).map_err(|_| Error::OutOfMemory)?;
-        let (buffer, _) = read_into(segment, buffer, range.clone()).await?;
+        let (buffer, is_whole) = read_into(segment, buffer, range.clone()).await?;
         // Behind them is what was read before.
         let bytes = &buffer[..bytes];
-        self.cache.insert_blocks(segment.id(), range.start, bytes);
+        if is_whole {
+            self.cache.insert_blocks(segment.id(), range.start, bytes);
+        }
         let at = (location.offset() - range.start) as usize;
         let found = Record::decode(&bytes[at..]).and_then(found);
         let found = found.ok_or_else(|| damaged(segment, location))?;

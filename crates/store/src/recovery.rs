@@ -69,8 +69,10 @@ pub(crate) async fn recover(
     };
 
     let mut segments = segments;
-    // So that a full disk has space for the two that follow.
-    let empty = segments.extract_if(.., |_, it| it.has_no_records());
+    // So that a full disk has space for the two that follow. What was dropped stays for now: it may
+    // be worth a look.
+    let was_dropped = |it: &Segment| report.incomplete.iter().any(|(path, _)| *path == it.path);
+    let empty = segments.extract_if(.., |_, it| it.has_no_records() && !was_dropped(it));
     for (_, segment) in empty {
         let removed = disk.remove_now(&segment.path);
         removed.map_err(Error::disk(&segment.path))?;

@@ -168,15 +168,6 @@ impl Store {
         Ok((store, recovered.report))
     }
 
-    /// Whether a folder has a store, which [`open`](Self::open) would make otherwise.
-    ///
-    /// # Errors
-    /// The folder can't be read.
-    pub fn is_in(disk: &Disk, folder: &Path) -> Result<bool, Error> {
-        let files = disk.list(folder).map_err(Error::disk(folder))?;
-        Ok(files.iter().any(|file| crate::segment::is_segment(file)))
-    }
-
     /// The default options for the store in a folder, with segments as long as the ones that it
     /// has: with longer ones, opening it would take more space, and cleaning would think little of
     /// those that are there. `None` if the folder has no store.

@@ -131,7 +131,7 @@ fn a_part_of_a_backup_is_no_store() {
         let (disk, mut driver) = Disk::simulated(&crashed);
         driver.block_on(async {
             let backup = Path::new("backup");
-            let is_there = Store::is_in(&disk, backup).unwrap_or(false);
+            let is_there = Store::options_of(&disk, backup).is_ok_and(|it| it.is_some());
             let opened = Store::open_on(&disk, backup, options()).await;
             match opened.map(|it| it.0.len()) {
                 Ok(keys) => assert!(keys > 0 || !is_there, "a part was opened"),

@@ -39,7 +39,11 @@ fn a_folder_is_open_once_at_a_time() {
     driver.block_on(async {
         let open = async || Store::open_on(&disk, &folder, options()).await;
         disk.create_folder(&folder).expect("it is made");
-        assert!(!Store::is_in(&disk, &folder).expect("it is read"));
+        assert!(
+            Store::options_of(&disk, &folder)
+                .expect("it is read")
+                .is_none()
+        );
         let (first, _) = open().await.expect("nobody has it");
         let clone = first.clone();
         drop(first);
@@ -50,7 +54,8 @@ fn a_folder_is_open_once_at_a_time() {
         drop(clone);
         let (again, _) = open().await.expect("it was given back");
         drop(again);
-        assert!(Store::is_in(&disk, &folder).expect("it is read"));
+        let found = Store::options_of(&disk, &folder).expect("it is read");
+        assert_eq!(found.map(|it| it.segment_bytes), Some(crate::SEGMENT));
     });
     std::fs::remove_dir_all(&folder).expect("it is there");
 }
