@@ -1,6 +1,6 @@
 //! `CLIENT PAUSE`: commands of all clients wait for a while, or those that change something.
 
-use std::sync::atomic::{AtomicBool, AtomicI64, Ordering::Relaxed};
+use std::sync::atomic::{AtomicI64, Ordering::Relaxed};
 use std::time::Duration;
 
 use tokio::sync::Notify;
@@ -14,26 +14,30 @@ const LOOK: Duration = Duration::from_millis(200);
 /// Until when commands wait.
 #[derive(Default)]
 pub(crate) struct Pause {
-    /// In milliseconds since 1970; 0 if there is no pause.
+    /// Twice the milliseconds since 1970, and one more if all commands wait; 0 if there is no
+    /// pause.
     until: AtomicI64,
-    of_all: AtomicBool,
     ended: Notify,
 }
 
 impl Pause {
     /// Begins a pause. One that is there becomes no shorter, and holds back no less.
     pub fn begin(&self, until: i64, of_all: bool) {
-        if !self.is_on() {
-            self.end();
-        }
-        self.of_all.fetch_or(of_all, Relaxed);
-        self.until.fetch_max(until, Relaxed);
+        let is_on = self.is_on();
+        let longer = |before: i64| {
+            let (before, all) = if is_on {
+                (before >> 1, before & 1)
+            } else {
+                (0, 0)
+            };
+            Some(before.max(until.min(i64::MAX >> 1)) << 1 | all | i64::from(of_all))
+        };
+        let _ = self.until.fetch_update(Relaxed, Relaxed, longer);
     }
 
     /// Ends it.
     pub fn end(&self) {
         self.until.store(0, Relaxed);
-        self.of_all.store(false, Relaxed);
         self.ended.notify_waiters();
     }
 
@@ -44,7 +48,7 @@ impl Pause {
 
     /// Whether all commands wait, if some do.
     pub fn is_of_all(&self) -> bool {
-        self.of_all.load(Relaxed)
+        self.until.load(Relaxed) & 1 == 1
     }
 
     /// Milliseconds until it ends.
@@ -54,14 +58,9 @@ impl Pause {
             0 => return 0,
             until => until,
         };
-        let left = until - millis_since_1970();
-        if left <= 0
-            && self
-                .until
-                .compare_exchange(until, 0, Relaxed, Relaxed)
-                .is_ok()
-        {
-            self.of_all.store(false, Relaxed);
+        let left = (until >> 1) - millis_since_1970();
+        if left <= 0 {
+            let _ = self.until.compare_exchange(until, 0, Relaxed, Relaxed);
         }
         left
     }

@@ -95,10 +95,11 @@ impl<'a> Call<'a> {
         out: &'a mut Writer,
         now: i64,
     ) -> Call<'a> {
-        // What a command has changed, it says in any case: EXEC too, whose commands know it.
-        out.refuses = match command.flags.has(Flags::WRITE) {
-            true => false,
-            false => command.flags.has(Flags::READ) || command.name != "exec",
+        // What a command has changed, it says in any case. COMMAND changes nothing, and may be asked
+        // for much.
+        out.refuses = match command.flags.has(Flags::READ) {
+            true => !command.flags.has(Flags::WRITE),
+            false => command.name == "command",
         };
         Call {
             held: Held::new(&shared.config.memory),

@@ -10,7 +10,7 @@ use std::sync::{Arc, Mutex, MutexGuard};
 
 use super::{Call, Done, Failure, matches};
 use crate::keyspace::{Elements, Entry};
-use crate::memory::{Memory, OVERHEAD, Room};
+use crate::memory::{Held, Memory, OVERHEAD, Room};
 
 /// Cursors that are remembered.
 const CURSORS: usize = 16 << 10;
@@ -256,7 +256,7 @@ pub(super) async fn drawn_names(
     entry: Option<&Entry>,
     count: i64,
 ) -> Result<(Drawn, Vec<Vec<u8>>), Failure> {
-    let drawn = draw(entry.map_or(0, Entry::elements) as usize, count)?;
+    let drawn = draw(entry.map_or(0, Entry::elements) as usize, count, &call.held)?;
     let names = match entry {
         Some(entry) => {
             let mut names = call.keyspace().element_names(entry, None);
@@ -268,10 +268,14 @@ pub(super) async fn drawn_names(
 }
 
 /// Draws among so many elements: this many different ones, or with repetition if it is negative.
-pub(super) fn draw(len: usize, count: i64) -> Result<Drawn, Failure> {
+pub(super) fn draw(len: usize, count: i64, held: &Held) -> Result<Drawn, Failure> {
     if count < -MOST_DRAWN {
         return Err(Failure::fixed("ERR value is out of range"));
     }
+    // Their places, their order, and what is made of both.
+    let most = if count < 0 { usize::MAX } else { len };
+    let drawn = usize::try_from(count.unsigned_abs()).map_or(most, |it| it.min(most));
+    held.keep(drawn * 3 * size_of::<usize>())?;
     let mut drawn: Vec<usize> = match usize::try_from(count) {
         _ if len == 0 => Vec::new(),
         Ok(count) => fastrand::choose_multiple(0..len, count.min(len)),
@@ -325,19 +329,22 @@ mod tests {
 
     #[test]
     fn what_is_drawn_is_there_and_different_unless_it_may_repeat() {
+        let memory = Memory::new(1 << 20);
+        let held = Held::new(&memory);
         let all: Vec<usize> = (0..10).collect();
         for count in [0, 1, 9, 10, 1000] {
-            let drawn = draw(all.len(), count).unwrap();
+            let drawn = draw(all.len(), count, &held).unwrap();
             let at_places: Vec<usize> = drawn.places.iter().map(|it| all[*it]).collect();
             let mut found = drawn.of(&at_places);
             assert_eq!(found.len(), all.len().min(count as usize));
             found.sort_unstable();
             assert!(found.iter().is_sorted_by(|a, b| a < b));
         }
-        let drawn = draw(all.len(), -100).unwrap();
+        let drawn = draw(all.len(), -100, &held).unwrap();
         assert!(drawn.places.len() <= 10 && drawn.places.is_sorted());
         assert_eq!(drawn.of(&drawn.places).len(), 100);
-        assert!(draw(0, -5).unwrap().of(&all).is_empty());
-        assert!(draw(10, -MOST_DRAWN - 1).is_err());
+        assert!(draw(0, -5, &held).unwrap().of(&all).is_empty());
+        assert!(draw(10, -MOST_DRAWN - 1, &held).is_err());
+        assert!(draw(10, -MOST_DRAWN, &held).is_err(), "it has no memory");
     }
 }

@@ -374,7 +374,7 @@ pub(super) async fn zrandmember(call: &mut Call<'_>) -> Done {
     };
     let found = sorted(call).await?;
     let len = found.as_ref().map_or(0, Entry::elements) as usize;
-    let drawn = scan::draw(len, count.unwrap_or(1))?;
+    let drawn = scan::draw(len, count.unwrap_or(1), &call.held)?;
     let members: Vec<(f64, Vec<u8>)> = match &found {
         Some(entry) => {
             let members = call.keyspace().by_score(entry, &[], None, false);
