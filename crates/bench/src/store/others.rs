@@ -73,9 +73,19 @@ struct Signals {
     is_over: AtomicBool,
 }
 
+impl Signals {
+    /// A thread is ready. Waits until all are.
+    fn wait_to_begin(&self) {
+        self.ready.fetch_add(1, Relaxed);
+        while !self.may_begin.load(Relaxed) && !self.is_over.load(Relaxed) {
+            thread::yield_now();
+        }
+    }
+}
+
 impl Others {
-    /// So many threads, which begin at once, or wait for [`begin`](Self::begin) where caches are
-    /// modelled. Each draws from a generator of its own.
+    /// So many threads, which wait for [`begin`](Self::begin). Each draws from a generator of its
+    /// own.
     pub fn start(threads: usize, gets: &Gets, rng: &mut Rng) -> Others {
         let signals = Arc::new(Signals::default());
         let start = |nth| {
@@ -83,7 +93,7 @@ impl Others {
             let rng = Rng::new(rng.bits(), nth as u64);
             thread::spawn(move || match gets.modelled {
                 None => {
-                    signals.ready.fetch_add(1, Relaxed);
+                    signals.wait_to_begin();
                     wait_for(gets.until_over(rng, &signals))
                 }
                 Some(cache) => gets.modelled_until_over(rng, &signals, cache),
@@ -145,10 +155,7 @@ impl Gets {
             let mut untimed = Latencies::default();
             let is_warm = |done| done >= enough || signals.is_over.load(Relaxed);
             self.run(&mut rng, &mut untimed, is_warm).await?;
-            signals.ready.fetch_add(1, Relaxed);
-            while !signals.may_begin.load(Relaxed) {
-                thread::yield_now();
-            }
+            signals.wait_to_begin();
             let before = thread_counts();
             let done = self.until_over(rng, signals).await?;
             Ok(Done {
