@@ -95,8 +95,8 @@ impl<'a> Call<'a> {
         out: &'a mut Writer,
         now: i64,
     ) -> Call<'a> {
-        // What a command has changed, it says in any case. COMMAND changes nothing, and may be asked
-        // for much.
+        // What a command has changed, it says in any case. COMMAND changes nothing, and its reply
+        // may be long.
         out.refuses = match command.flags.has(Flags::READ) {
             true => !command.flags.has(Flags::WRITE),
             false => command.name == "command",
