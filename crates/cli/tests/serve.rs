@@ -73,7 +73,7 @@ fn a_server_says_which_value_lacks_pieces() {
     assert_eq!(stderr(&output), "error: damaged places: 1\n");
     // It was deleted since.
     assert!(
-        stdout(&output).contains("no value is lost"),
+        stdout(&output).contains("no key has its value there"),
         "{}",
         stdout(&output)
     );
