@@ -165,8 +165,7 @@ impl Simulation {
     /// Flips a bit of a file, on the disk and for all readers.
     pub fn flip_bit(&self, path: &Path, bit: u64) -> io::Result<()> {
         let mut state = self.lock();
-        let id = *state.names.get(path).ok_or(ErrorKind::NotFound)?;
-        let data = state.data(id)?;
+        let data = state.named(path)?;
         let (byte, mask) = ((bit / 8) as usize, 1 << (bit % 8));
         for bytes in [&mut data.now, &mut data.synced] {
             if let Some(byte) = bytes.get_mut(byte) {
@@ -179,17 +178,16 @@ impl Simulation {
     /// Has reads of the sector with this byte of a file fail as those of a broken one do, until it
     /// is written again.
     pub fn lose_sector(&self, path: &Path, byte: u64) -> io::Result<()> {
-        let mut state = self.lock();
-        let id = *state.names.get(path).ok_or(ErrorKind::NotFound)?;
-        state.data(id)?.lost.insert(byte / SECTOR as u64);
+        self.lock().named(path)?.lost.insert(byte / SECTOR as u64);
         Ok(())
     }
 
     /// Has such a sector be readable again.
     pub fn find_sector(&self, path: &Path, byte: u64) -> io::Result<()> {
-        let mut state = self.lock();
-        let id = *state.names.get(path).ok_or(ErrorKind::NotFound)?;
-        state.data(id)?.lost.remove(&(byte / SECTOR as u64));
+        self.lock()
+            .named(path)?
+            .lost
+            .remove(&(byte / SECTOR as u64));
         Ok(())
     }
 
@@ -342,6 +340,11 @@ impl Simulation {
 impl State {
     fn data(&mut self, id: FileId) -> io::Result<&mut Data> {
         self.files.get_mut(&id).ok_or(ErrorKind::NotFound.into())
+    }
+
+    fn named(&mut self, path: &Path) -> io::Result<&mut Data> {
+        let id = *self.names.get(path).ok_or(ErrorKind::NotFound)?;
+        self.data(id)
     }
 
     fn has_folder(&self, path: &Path) -> bool {

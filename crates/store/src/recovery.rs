@@ -73,12 +73,16 @@ pub(crate) async fn recover(
     // be worth a look.
     let was_dropped = |it: &Segment| report.incomplete.iter().any(|(path, _)| *path == it.path);
     let empty = segments.extract_if(.., |_, it| it.has_no_records() && !was_dropped(it));
+    let mut has_space = false;
     for (_, segment) in empty {
         let removed = disk.remove_now(&segment.path);
         removed.map_err(Error::disk(&segment.path))?;
+        has_space = true;
     }
-    let synced = disk.sync_folder(folder).await;
-    synced.map_err(Error::disk(folder))?;
+    if has_space {
+        let synced = disk.sync_folder(folder).await;
+        synced.map_err(Error::disk(folder))?;
+    }
     let mut heads = Vec::new();
     for id in [next, next + 1] {
         let header = Header {

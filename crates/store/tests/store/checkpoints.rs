@@ -38,7 +38,7 @@ async fn put(store: &Store, keys: std::ops::Range<u32>, version: u8) {
 
 /// Runs work on an open store, and the disk beside it. Afterwards nothing is left running, as after
 /// a kill.
-async fn beside_maintenance<T>(store: &Store, work: impl Future<Output = T>) -> T {
+pub async fn beside_maintenance<T>(store: &Store, work: impl Future<Output = T>) -> T {
     let mut maintained = std::pin::pin!(store.maintain());
     let mut work = std::pin::pin!(work);
     std::future::poll_fn(|context| {

@@ -3,11 +3,10 @@
 use std::collections::BTreeMap;
 use std::path::Path;
 
-use futures_util::future::select;
-use futures_util::pin_mut;
 use timberline_io::{Disk, Faults};
 use timberline_store::{Batch, Dropped, Durability, Error, Options, Store, join};
 
+use crate::checkpoints::beside_maintenance;
 use crate::expiry::remove_checkpoints;
 use crate::{options, simulated, with_store};
 
@@ -224,16 +223,14 @@ fn records_that_no_checkpoint_knows_have_to_be_readable() {
     driver.block_on(async {
         let opened = Store::open_on(&disk, Path::new("store"), options()).await;
         let (store, _) = opened.expect("it opens");
-        let work = async {
+        // As a kill leaves it.
+        beside_maintenance(&store, async {
             for key in 0..100u32 {
                 let put = store.put(&key.to_le_bytes(), &[7; 700]).await;
                 put.expect("there is space");
             }
-        };
-        // As a kill leaves it.
-        let maintained = store.maintain();
-        pin_mut!(work, maintained);
-        select(work, maintained).await;
+        })
+        .await;
     });
     for number in [0, 2] {
         let simulation = simulation.crash();

@@ -37,13 +37,17 @@ fn header(disk: &Disk) -> [u8; HEADER] {
     bytes
 }
 
+fn flip(simulation: &Simulation, bit: usize) {
+    let flipped = simulation.flip_bit(Path::new(PATH), bit as u64);
+    flipped.expect("it is there");
+}
+
 /// Has the header be these bytes.
 fn replace(simulation: &Simulation, disk: &Disk, new: &[u8; HEADER]) {
     let old = header(disk);
     for bit in 0..8 * HEADER {
         if (old[bit / 8] ^ new[bit / 8]) >> (bit % 8) & 1 == 1 {
-            let flipped = simulation.flip_bit(Path::new(PATH), bit as u64);
-            flipped.expect("it is there");
+            flip(simulation, bit);
         }
     }
 }
@@ -54,20 +58,13 @@ fn a_damaged_header_costs_nothing() {
     let harms: [Harm; 6] = [
         |simulation, disk| replace(simulation, disk, &[0; HEADER]),
         |simulation, disk| replace(simulation, disk, &[0xff; HEADER]),
-        |simulation, _| {
-            let flipped = simulation.flip_bit(Path::new(PATH), 3);
-            flipped.expect("it is there");
-        },
+        |simulation, _| flip(simulation, 3),
         // Its version, its number, and the store's.
+        |simulation, _| flip(simulation, 8 * 8 + 2),
         |simulation, _| {
-            let flipped = simulation.flip_bit(Path::new(PATH), 8 * 8 + 2);
-            flipped.expect("it is there");
-        },
-        |simulation, _| {
-            for byte in [12, 20] {
-                let flipped = simulation.flip_bit(Path::new(PATH), 8 * byte);
-                flipped.expect("it is there");
-            }
+            [12, 20]
+                .into_iter()
+                .for_each(|byte| flip(simulation, 8 * byte))
         },
         |simulation, _| {
             let lost = simulation.lose_sector(Path::new(PATH), 0);

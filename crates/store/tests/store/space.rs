@@ -4,11 +4,10 @@ use std::collections::BTreeMap;
 use std::path::Path;
 use std::task::{Context, Waker};
 
-use futures_util::future::{Either, select};
-use futures_util::pin_mut;
 use timberline_io::{Disk, Faults};
 use timberline_store::{Batch, Durability, Error, Options, Store};
 
+use crate::checkpoints::beside_maintenance;
 use crate::{SEGMENT, options, simulated, with_store};
 
 #[test]
@@ -308,18 +307,13 @@ fn a_store_on_a_full_disk_opens_after_a_crash() {
         let opened = Store::open_on(&disk, Path::new("store"), options()).await;
         let (store, _) = opened.expect("it opens");
         simulation.set_faults(limited);
-        let work = async {
+        // The power goes off then.
+        beside_maintenance(&store, async {
             let put = put_keys(&store, 0, 900).await;
             store.sync().await.expect("it is written");
             put
-        };
-        // The power goes off then.
-        let maintained = async { store.maintain().await };
-        pin_mut!(work, maintained);
-        match select(work, maintained).await {
-            Either::Left((put, _)) => put,
-            Either::Right(_) => panic!("maintenance ended"),
-        }
+        })
+        .await
     });
     println!("{put} keys");
     let simulation = simulation.crash();
