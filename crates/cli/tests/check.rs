@@ -7,7 +7,7 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 
 use command::{refused, stderr, stdout, timberline};
-use scratch::Scratch;
+use scratch::{Scratch, remove_checkpoints};
 use serde_json::Value;
 use timberline_io::Disk;
 use timberline_store::{Options, Store, join};
@@ -48,6 +48,13 @@ fn segment(folder: &Path) -> PathBuf {
     files.min().unwrap()
 }
 
+/// Flips a bit of a byte.
+fn flip(file: &Path, byte: usize) {
+    let mut bytes = std::fs::read(file).unwrap();
+    bytes[byte] ^= 1;
+    std::fs::write(file, &bytes).unwrap();
+}
+
 #[test]
 fn a_store_without_damage_passes_and_a_damaged_one_is_reported() {
     let scratch = Scratch::new();
@@ -62,9 +69,7 @@ fn a_store_without_damage_passes_and_a_damaged_one_is_reported() {
     );
 
     let file = segment(&folder);
-    let mut bytes = std::fs::read(&file).unwrap();
-    bytes[20_000] ^= 1;
-    std::fs::write(&file, &bytes).unwrap();
+    flip(&file, 20_000);
     let output = check(&folder, &[]).output().unwrap();
     assert_eq!(output.status.code(), Some(1));
     assert_eq!(stderr(&output), "error: damaged places: 1\n");
@@ -80,9 +85,8 @@ fn a_store_without_damage_passes_and_a_damaged_one_is_reported() {
     assert_eq!(damaged["lost_keys"].as_array().unwrap().len(), 1);
     assert!(damaged["from"].as_u64() <= Some(20_000) && damaged["to"].as_u64() > Some(20_000));
 
-    bytes[20_000] ^= 1;
-    bytes[10] ^= 1;
-    std::fs::write(&file, &bytes).unwrap();
+    flip(&file, 20_000);
+    flip(&file, 10);
     let output = check(&folder, &[]).output().unwrap();
     assert_eq!(stderr(&output), "error: damaged places: 1\n");
     let text = stdout(&output);
@@ -97,16 +101,9 @@ fn a_record_that_opening_drops_is_reported_with_its_key() {
     let scratch = Scratch::new();
     let folder = scratch.path("store");
     made(&folder);
-    for path in std::fs::read_dir(&folder).unwrap() {
-        let path = path.unwrap().path();
-        if path.extension().is_some_and(|it| it == "checkpoint") {
-            std::fs::remove_file(path).unwrap();
-        }
-    }
+    remove_checkpoints(&folder);
     let file = segment(&folder);
-    let mut bytes = std::fs::read(&file).unwrap();
-    bytes[20_000] ^= 1;
-    std::fs::write(&file, &bytes).unwrap();
+    flip(&file, 20_000);
     let output = check(&folder, &[]).output().unwrap();
     assert_eq!(output.status.code(), Some(1));
     let text = stdout(&output);
@@ -138,9 +135,7 @@ fn a_damaged_piece_is_reported_with_its_place_and_the_record_that_names_it() {
         join(work, store.maintain()).await.1.unwrap();
     });
     let file = folder.join("000000.segment");
-    let mut bytes = std::fs::read(&file).unwrap();
-    bytes[20_000] ^= 1;
-    std::fs::write(&file, &bytes).unwrap();
+    flip(&file, 20_000);
 
     let output = check(&folder, &[]).output().unwrap();
     assert_eq!(stderr(&output), "error: damaged places: 1\n");
@@ -151,11 +146,7 @@ fn a_damaged_piece_is_reported_with_its_place_and_the_record_that_names_it() {
     let text = stdout(&output);
     assert!(text.ends_with(&place), "{text}");
 
-    let checkpoint = std::fs::read_dir(&folder).unwrap();
-    let checkpoint = checkpoint.map(|it| it.unwrap().path());
-    for path in checkpoint.filter(|it| it.extension().is_some_and(|it| it == "checkpoint")) {
-        std::fs::remove_file(path).unwrap();
-    }
+    remove_checkpoints(&folder);
     let output = check(&folder, &[]).output().unwrap();
     assert_eq!(output.status.code(), Some(1));
     let all = "error: damaged places: 1; values that lack pieces: 1\n";

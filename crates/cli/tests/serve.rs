@@ -11,7 +11,7 @@ use std::path::Path;
 use std::process::Stdio;
 
 use command::{refused, stderr, stdout, timberline};
-use scratch::Scratch;
+use scratch::{Scratch, remove_checkpoints};
 use serving::Serving;
 
 #[test]
@@ -43,12 +43,7 @@ fn a_server_says_which_value_lacks_pieces() {
     let replies = server.ask(&format!("{sets}SHUTDOWN\r\n"));
     assert_eq!(replies, "+OK\r\n".repeat(8));
     assert!(server.child.wait().unwrap().success());
-    for file in std::fs::read_dir(&dir).unwrap() {
-        let path = file.unwrap().path();
-        if path.extension().is_some_and(|it| it == "checkpoint") {
-            std::fs::remove_file(path).unwrap();
-        }
-    }
+    remove_checkpoints(&dir);
     let mut segment = File::options()
         .write(true)
         .open(dir.join("000000.segment"))

@@ -3,7 +3,7 @@
 #![allow(dead_code, reason = "each test file uses some of it")]
 
 use std::fs;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicU32, Ordering::Relaxed};
 
 /// A new directory, removed on drop.
@@ -30,6 +30,16 @@ impl Scratch {
         let path = self.path(name);
         fs::write(&path, content).unwrap();
         path
+    }
+}
+
+/// Removes the checkpoints of a store.
+pub fn remove_checkpoints(folder: &Path) {
+    for file in fs::read_dir(folder).unwrap() {
+        let path = file.unwrap().path();
+        if path.extension().is_some_and(|it| it == "checkpoint") {
+            fs::remove_file(path).unwrap();
+        }
     }
 }
 
