@@ -4,8 +4,6 @@ use std::cell::Cell;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering::Relaxed};
 
-use crate::keyspace::Error;
-
 /// Bytes of a reply, of a client's messages, or of what a command needs besides, that are never
 /// refused: a client who needs no more goes on while others take all the memory.
 pub(crate) const UNCOUNTED: usize = 64 << 10;
@@ -42,13 +40,10 @@ impl Memory {
         self.buffers.load(Relaxed) as u64 > self.limit.load(Relaxed) / 16 * 3
     }
 
-    /// So many bytes for a client, until what is returned is dropped; `None` if there are not so
-    /// many.
-    pub fn take(self: &Arc<Memory>, bytes: usize) -> Option<Taken> {
-        self.try_add(bytes).then(|| Taken {
-            memory: Arc::clone(self),
-            bytes,
-        })
+    /// So many bytes for a client, until what is returned is dropped.
+    pub fn take(self: &Arc<Memory>, bytes: usize) -> Result<Room, NoRoom> {
+        let mut room = Room::new(self);
+        room.try_grow(bytes).then_some(room).ok_or(NoRoom)
     }
 
     /// Counts so many bytes more, if there are so many. What does not fit is never counted: others
@@ -63,20 +58,11 @@ impl Memory {
     }
 }
 
-/// Memory that is counted as long as this is there.
+/// Clients take all the memory that they may.
 #[derive(Debug)]
-pub(crate) struct Taken {
-    memory: Arc<Memory>,
-    bytes: usize,
-}
+pub(crate) struct NoRoom;
 
-impl Drop for Taken {
-    fn drop(&mut self) {
-        self.memory.buffers.fetch_sub(self.bytes, Relaxed);
-    }
-}
-
-/// Memory of something that grows.
+/// Memory of something that may grow, counted as long as this is there.
 #[derive(Debug, Default)]
 pub(crate) struct Room {
     /// None: it is not counted.
@@ -131,7 +117,8 @@ impl Drop for Room {
     }
 }
 
-/// What a command has in memory besides its reply.
+/// What a command has in memory besides its reply. It borrows the memory that each command would
+/// otherwise count a reference to.
 #[derive(Debug)]
 pub(crate) struct Held<'a> {
     memory: &'a Memory,
@@ -150,14 +137,14 @@ impl Held<'_> {
     }
 
     /// Keeps something of so many bytes until the command ends, if there is memory for it.
-    pub fn keep(&self, bytes: usize) -> Result<(), Error> {
+    pub fn keep(&self, bytes: usize) -> Result<(), NoRoom> {
         self.bytes.set(self.bytes.get() + bytes + OVERHEAD);
         let more = self.bytes.get().saturating_sub(self.counted.get());
         if more > UNCOUNTED {
             // A quarter more, so that it is not counted piece by piece.
             let more = more + self.bytes.get() / 4;
             if !self.memory.try_add(more) {
-                return Err(Error::NoRoom);
+                return Err(NoRoom);
             }
             self.counted.set(self.counted.get() + more);
         }

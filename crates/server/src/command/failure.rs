@@ -5,6 +5,7 @@ use std::borrow::Cow;
 use timberline_store::Error as StoreError;
 
 use crate::keyspace::{Error, Failed};
+use crate::memory::NoRoom;
 
 /// An error to reply with: Redis' words where Redis has it.
 #[derive(Debug)]
@@ -63,6 +64,12 @@ impl From<timberline_store::Error> for Failure {
 impl From<timberline_remote::Error> for Failure {
     fn from(error: timberline_remote::Error) -> Failure {
         Failure::Store(error.into())
+    }
+}
+
+impl From<NoRoom> for Failure {
+    fn from(no_room: NoRoom) -> Failure {
+        Failure::Store(no_room.into())
     }
 }
 

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use crate::memory::Taken;
+use crate::memory::Room;
 
 /// What a key is.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -82,7 +82,7 @@ pub struct Entry {
     bytes: Vec<u8>,
     header: usize,
     /// The memory of a long one, and of the reply with it.
-    _taken: Option<Arc<Taken>>,
+    _taken: Option<Arc<Room>>,
 }
 
 impl Entry {
@@ -101,7 +101,7 @@ impl Entry {
     }
 
     /// The same of a long record, with the memory that was taken for it.
-    pub fn taken(bytes: Vec<u8>, taken: Taken) -> Entry {
+    pub fn taken(bytes: Vec<u8>, taken: Room) -> Entry {
         Entry {
             _taken: Some(Arc::new(taken)),
             ..Entry::new(bytes)

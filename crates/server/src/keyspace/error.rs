@@ -5,6 +5,8 @@ use std::fmt;
 use timberline_remote::Error as PoolError;
 use timberline_store::Error as StoreError;
 
+use crate::memory::NoRoom;
+
 /// Why records could not be read or changed. Its message is one line.
 #[derive(Clone, Debug)]
 pub enum Error {
@@ -45,5 +47,11 @@ impl From<StoreError> for Error {
 impl From<PoolError> for Error {
     fn from(error: PoolError) -> Error {
         Error::Pool(error)
+    }
+}
+
+impl From<NoRoom> for Error {
+    fn from(_: NoRoom) -> Error {
+        Error::NoRoom
     }
 }

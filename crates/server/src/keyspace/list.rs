@@ -279,7 +279,8 @@ impl List<'_> {
             }
         };
         self.visit(range, Side::Left, each).await?;
-        held.map(|()| elements)
+        held?;
+        Ok(elements)
     }
 
     /// Adds an element at a side.

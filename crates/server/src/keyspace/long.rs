@@ -5,7 +5,7 @@ use std::ops::Range;
 
 use timberline_store::{Error as StoreError, Expiry, Stored, ValueReader, ValueWriter};
 
-use crate::memory::Taken;
+use crate::memory::Room;
 
 use super::entry::{HEADER, header_of};
 use super::{Entry, Error, Failed, Keyspace, Kind, store_key};
@@ -104,9 +104,9 @@ impl Keyspace {
     }
 
     /// Memory for a long value of a client's; none for a short one.
-    pub fn take(&self, bytes: usize) -> Result<Option<Taken>, Error> {
+    pub fn take(&self, bytes: usize) -> Result<Option<Room>, Error> {
         match bytes > LONG {
-            true => self.memory.take(bytes).map(Some).ok_or(Error::NoRoom),
+            true => Ok(Some(self.memory.take(bytes)?)),
             false => Ok(None),
         }
     }
@@ -120,7 +120,7 @@ impl Keyspace {
             Some(Stored::Large(reader)) if !whole => Ok(Some(head(&reader).await?)),
             Some(Stored::Large(reader)) => {
                 let len = reader.len() as usize;
-                let taken = self.memory.take(3 * len).ok_or(Error::NoRoom)?;
+                let taken = self.memory.take(3 * len)?;
                 let mut bytes = Vec::new();
                 let reserved = bytes.try_reserve_exact(len);
                 reserved.map_err(|_| StoreError::OutOfMemory)?;
