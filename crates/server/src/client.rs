@@ -9,11 +9,9 @@ use tracing::warn;
 
 use crate::acl::Account;
 use crate::memory::{Memory, UNCOUNTED};
+use crate::outbox::Outbox;
 use crate::resp::{Protocol, Writer};
 use crate::seldom::Seldom;
-
-/// Bytes of messages that wait for a subscriber; beyond them it is disconnected. Redis' limit.
-const MAX_OUTBOX: usize = 32 << 20;
 
 /// A connection as others see it.
 pub(crate) struct Client {
@@ -26,8 +24,7 @@ pub(crate) struct Client {
     active: AtomicI64,
     about: Mutex<About>,
     account: Mutex<Arc<Account>>,
-    /// Messages that it has not been sent.
-    outbox: Mutex<Writer>,
+    outbox: Mutex<Outbox>,
     memory: Arc<Memory>,
     /// There are messages, or it is to end.
     pub woken: Notify,
@@ -73,8 +70,8 @@ impl Client {
         account: Arc<Account>,
         memory: &Arc<Memory>,
     ) -> Client {
-        let mut outbox = Writer::counted(memory, 0);
-        outbox.refuses = true;
+        let mut messages = Writer::counted(memory, 0);
+        messages.refuses = true;
         Client {
             id,
             address,
@@ -83,7 +80,7 @@ impl Client {
             active: AtomicI64::new(now),
             about: Mutex::default(),
             account: Mutex::new(account),
-            outbox: Mutex::new(outbox),
+            outbox: Mutex::new(Outbox::new(messages)),
             memory: Arc::clone(memory),
             woken: Notify::new(),
             killed: AtomicBool::new(false),
@@ -113,7 +110,7 @@ impl Client {
     }
 
     pub fn set_protocol(&self, protocol: Protocol) {
-        lock(&self.outbox).protocol = protocol;
+        lock(&self.outbox).messages.protocol = protocol;
     }
 
     pub fn address(&self) -> String {
@@ -137,6 +134,13 @@ impl Client {
         }
     }
 
+    /// Whether it has sent nothing for so long, and neither waits nor subscribes.
+    pub fn is_idle(&self, now: i64, seconds: u64) -> bool {
+        let millis = (now - self.active.load(Relaxed)).max(0).unsigned_abs();
+        let is_waiting = *lock(&self.wait) != Wait::None;
+        millis / 1000 >= seconds && !is_waiting && !self.is_subscriber()
+    }
+
     fn is_subscriber(&self) -> bool {
         self.subscriptions.load(Relaxed) + self.shards.load(Relaxed) > 0
     }
@@ -144,7 +148,7 @@ impl Client {
     /// The line of `CLIENT LIST`.
     pub fn describe(&self, now: i64) -> String {
         let about = lock(&self.about);
-        let outbox = lock(&self.outbox);
+        let messages = &lock(&self.outbox).messages;
         let seconds = |since: i64| (now - since).max(0) / 1000;
         format!(
             "id={} addr={} laddr={} name={} age={} idle={} flags={} db=0 omem={} cmd={} \
@@ -156,14 +160,14 @@ impl Client {
             seconds(self.created),
             seconds(self.active.load(Relaxed)),
             if self.is_subscriber() { "P" } else { "N" },
-            outbox.bytes.capacity(),
+            messages.bytes.capacity(),
             if about.command.is_empty() {
                 "NULL"
             } else {
                 about.command
             },
             String::from_utf8_lossy(&lock(&self.account).name),
-            if outbox.protocol == Protocol::Two {
+            if messages.protocol == Protocol::Two {
                 2
             } else {
                 3
@@ -178,10 +182,10 @@ impl Client {
         }
         let mut outbox = lock(&self.outbox);
         // The last quarter is for those who read.
-        let is_slow = outbox.bytes.len() > UNCOUNTED && self.memory.is_short();
-        message(&mut outbox);
-        let bytes = outbox.bytes.len();
-        if is_slow || outbox.is_cut() || bytes > MAX_OUTBOX {
+        let is_slow = outbox.messages.bytes.len() > UNCOUNTED && self.memory.is_short();
+        message(&mut outbox.messages);
+        let bytes = outbox.messages.bytes.len();
+        if is_slow || outbox.messages.is_cut() || outbox.is_over(&self.memory.unread) {
             outbox.take();
             self.note_unread(bytes);
             self.kill();

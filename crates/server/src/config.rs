@@ -1,7 +1,7 @@
 //! Settings that `CONFIG` shows and changes, under Redis' names.
 
 use std::net::IpAddr;
-use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering::Relaxed};
+use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering::Relaxed};
 use std::sync::{Arc, RwLock};
 
 use crate::Options;
@@ -31,6 +31,8 @@ pub(crate) struct Config {
     max_bulk: AtomicUsize,
     /// Bytes that a client may send before they make a command.
     max_query: AtomicUsize,
+    /// Seconds after which a client that sends nothing is disconnected; 0 is never.
+    pub timeout: AtomicU64,
     slowlog: Arc<Slowlog>,
 }
 
@@ -51,6 +53,7 @@ impl Config {
             memory,
             max_bulk: AtomicUsize::new(512 << 20),
             max_query: AtomicUsize::new(1 << 30),
+            timeout: AtomicU64::new(0),
             options,
             slowlog,
         }
@@ -105,6 +108,7 @@ impl Config {
             ("appendfsync", options.durability.appendfsync().into()),
             ("appendonly", "no".into()),
             ("bind", addresses.join(" ")),
+            ("client-output-buffer-limit", self.memory.unread.shown()),
             (
                 "client-query-buffer-limit",
                 self.max_query.load(Relaxed).to_string(),
@@ -128,7 +132,7 @@ impl Config {
                 "slowlog-max-len",
                 self.slowlog.max_len.load(Relaxed).to_string(),
             ),
-            ("timeout", "0".into()),
+            ("timeout", self.timeout.load(Relaxed).to_string()),
             ("tls-port", tls_port.to_string()),
         ];
         all.extend(certificates);
@@ -195,6 +199,14 @@ impl Config {
                 self.max_query
                     .store(usize::try_from(most).unwrap_or(usize::MAX), Relaxed);
             }
+            "client-output-buffer-limit" => {
+                let set = self.memory.unread.set(value);
+                set.map_err(failed)?;
+            }
+            "timeout" => {
+                let seconds = value.parse().map_err(not_a_number)?;
+                self.timeout.store(seconds, Relaxed);
+            }
             "slowlog-log-slower-than" => {
                 let micros = value.parse().map_err(not_a_number)?;
                 self.slowlog.slower_than.store(micros, Relaxed);
@@ -208,7 +220,6 @@ impl Config {
             "save" if value.is_empty() => {}
             "appendonly" if value == "no" => {}
             "maxmemory-policy" if value == self.options.policy() => {}
-            "timeout" if value == "0" => {}
             _ if self.all().iter().any(|it| it.0 == name) => {
                 return Err(failed("can't set immutable config"));
             }

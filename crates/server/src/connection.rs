@@ -117,6 +117,7 @@ impl<'a> Connection<'a> {
         loop {
             match self.event().await? {
                 Event::Woken if self.session.client.is_killed() => return Ok(()),
+                Event::Woken if self.shared.is_idle(&self.session.client) => return Ok(()),
                 Event::Woken => {
                     self.out.append(self.session.client.take_messages());
                     self.flush().await?;

@@ -23,6 +23,7 @@ mod keyspace;
 mod memory;
 mod metrics;
 mod options;
+mod outbox;
 mod pause;
 pub mod resp;
 mod seldom;

@@ -4,6 +4,8 @@ use std::cell::Cell;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering::Relaxed};
 
+use crate::outbox;
+
 /// Bytes of a reply, of a client's messages, or of what a command needs besides, that are never
 /// refused: a client who needs no more goes on while others take all the memory.
 pub(crate) const UNCOUNTED: usize = 64 << 10;
@@ -17,6 +19,8 @@ pub(crate) struct Memory {
     pub limit: AtomicU64,
     /// Bytes of all connections' buffers, and of values on their way to them.
     pub buffers: AtomicUsize,
+    /// What a subscriber may leave unread.
+    pub unread: outbox::Limit,
     /// Clients that were disconnected since their buffers took too much.
     pub disconnected: AtomicU64,
 }
@@ -26,6 +30,7 @@ impl Memory {
         Memory {
             limit: AtomicU64::new(limit),
             buffers: AtomicUsize::new(0),
+            unread: outbox::Limit::default(),
             disconnected: AtomicU64::new(0),
         }
     }

@@ -208,6 +208,22 @@ impl Shared {
         self.lock_clients().values().cloned().collect()
     }
 
+    /// Whether a client has sent nothing for longer than it may.
+    pub fn is_idle(&self, client: &Client) -> bool {
+        let seconds = self.config.timeout.load(Relaxed);
+        seconds > 0 && client.is_idle(millis_since_1970(), seconds)
+    }
+
+    /// Has the connections of clients that seem idle look whether they are: a command may be under
+    /// way.
+    pub fn wake_idle_clients(&self) {
+        if self.config.timeout.load(Relaxed) > 0 {
+            let clients = self.lock_clients();
+            let idle = clients.values().filter(|it| self.is_idle(it));
+            idle.for_each(|it| it.woken.notify_one());
+        }
+    }
+
     pub fn client_count(&self) -> usize {
         self.lock_clients().len()
     }

@@ -1,4 +1,5 @@
-//! Looks at the server's memory and its store, and tells when they become too little or fail.
+//! Looks at the server's memory, its store and its clients, and tells when they become too little
+//! or fail.
 
 use std::collections::VecDeque;
 use std::sync::Arc;
@@ -48,6 +49,7 @@ pub(crate) async fn watch(shared: Arc<Shared>) {
         let a_second = rate.sample(Instant::now(), commands);
         shared.stats.commands_a_second.store(a_second, Relaxed);
         shared.measure_memory();
+        shared.wake_idle_clients();
         let is_over = shared.is_over_memory();
         if is_over != was_over {
             let resident = shared.resident.load(Relaxed);

@@ -174,3 +174,24 @@ fn subscribers_are_a_type_of_clients() {
     assert_eq!(client.says("CLIENT KILL TYPE pubsub"), ":1\r\n");
     assert!(subscriber.rest().is_empty());
 }
+
+#[test]
+fn a_subscriber_may_leave_as_much_unread_as_it_is_said() {
+    let folder = Folder::new();
+    let server = Running::new(&folder);
+    let (mut subscriber, mut publisher) = (server.client(), server.client());
+    subscriber.ask("SUBSCRIBE news");
+    let set = |value: &str| format!("CONFIG SET client-output-buffer-limit {value}");
+    let said = publisher.says(&set("\"normal 1mb 0 0\""));
+    assert!(said.contains("only the class pubsub"), "{said}");
+    assert_eq!(publisher.says(&set("\"pubsub 1mb 0 0\"")), "+OK\r\n");
+    // More than the kernel keeps for a socket.
+    let message = vec![b'm'; 100_000];
+    let mut sent = 0;
+    while publisher.command(&[b"PUBLISH", b"news", &message]) == b":1\r\n" {
+        sent += 1;
+        assert!(sent < 1000, "nobody disconnects it");
+    }
+    assert!(sent > 10, "{sent}");
+    assert_eq!(publisher.info::<u64>("stats", "evicted_clients"), 1);
+}

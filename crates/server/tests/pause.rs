@@ -1,4 +1,4 @@
-//! `CLIENT PAUSE`.
+//! Clients whose commands wait for a pause, and clients that send none.
 
 mod client;
 
@@ -77,4 +77,32 @@ fn what_is_paused_is_done_behind_the_pause() {
     assert_eq!(admin.says(LONG), "+OK\r\n");
     server.client().send(b"GET key\r\n");
     server.stop();
+}
+
+#[test]
+fn a_client_that_sends_nothing_is_disconnected() {
+    let folder = Folder::new();
+    let server = Running::new(&folder);
+    // With protocol 3 a subscriber has all commands, and is never idle.
+    let mut admin = server.client();
+    admin.ask("HELLO 3");
+    admin.ask("SUBSCRIBE other");
+    let (mut idle, mut blocked, mut subscriber) =
+        (server.client(), server.client(), server.client());
+    idle.ask("PING");
+    subscriber.ask("SUBSCRIBE news");
+    blocked.send(b"BLPOP list 0\r\n");
+    for wrong in ["-1", "x", ""] {
+        let said = admin.command(&[b"CONFIG", b"SET", b"timeout", wrong.as_bytes()]);
+        assert!(said.starts_with(b"-ERR CONFIG SET failed"), "{wrong}");
+    }
+    assert_eq!(admin.says("CONFIG SET timeout 1"), "+OK\r\n");
+    assert!(admin.says("CONFIG GET timeout").ends_with("$1\r\n1\r\n"));
+    assert!(idle.rest().is_empty());
+    // Who waits for something is not idle.
+    assert_eq!(admin.says("CONFIG SET timeout 0"), "+OK\r\n");
+    assert_eq!(admin.says("RPUSH list element"), ":1\r\n");
+    assert_eq!(blocked.reply(), b"*2\r\n$4\r\nlist\r\n$7\r\nelement\r\n");
+    assert_eq!(admin.says("PUBLISH news message"), ":1\r\n");
+    assert!(subscriber.reply().ends_with(b"message\r\n"));
 }
