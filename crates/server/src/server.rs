@@ -41,6 +41,8 @@ type Listener = (StdListener, Option<Acceptor>);
 type Socket = (StdStream, Option<Acceptor>);
 /// Bytes of obsolete records that may stay on the disk, whatever the others are.
 const IDLE: u64 = 256 << 20;
+/// Open files that are enough: clients, and a segment for each 64 MiB on the disk.
+const FILES: u64 = 1 << 20;
 /// How long a server waits for its clients' commands when it stops.
 const PATIENCE: Duration = Duration::from_secs(5);
 
@@ -133,11 +135,9 @@ impl Server {
     /// Opens the store, and listens.
     pub fn open(mut options: Options) -> Result<Server, Error> {
         options.threads = options.threads.max(1);
-        let files = raise_file_limit(options.max_clients as u64 + 64);
-        options.max_clients = options
-            .max_clients
-            .min(files.saturating_sub(64) as usize)
-            .max(1);
+        // The others are the store's: each segment is an open file.
+        let for_clients = usize::try_from(raise_file_limit() / 2).unwrap_or(usize::MAX);
+        options.max_clients = options.max_clients.min(for_clients).max(1);
         let users = users(&options)?;
         let mut listeners = Vec::new();
         for address in &mut options.listen {
@@ -487,13 +487,13 @@ fn listen(address: &mut SocketAddr) -> Result<StdListener, Error> {
     listener.map_err(|error| Error::Listen(*address, error))
 }
 
-/// Raises the limit of open files to this many, if it is lower and that is allowed. Returns it.
-fn raise_file_limit(wanted: u64) -> u64 {
+/// Raises the limit of open files as far as that is allowed, or to [`FILES`]. Returns it.
+fn raise_file_limit() -> u64 {
     use rustix::process::{Resource, getrlimit, setrlimit};
     let mut limit = getrlimit(Resource::Nofile);
-    let most = limit.maximum.unwrap_or(u64::MAX);
-    if limit.current.is_some_and(|it| it < wanted) {
-        limit.current = Some(wanted.min(most));
+    let most = limit.maximum.unwrap_or(u64::MAX).min(FILES);
+    if limit.current.is_some_and(|it| it < most) {
+        limit.current = Some(most);
         let _ = setrlimit(Resource::Nofile, limit);
     }
     getrlimit(Resource::Nofile).current.unwrap_or(u64::MAX)

@@ -32,6 +32,7 @@ pub struct Options {
     pub durability: Durability,
     /// Bytes of a segment, the file that is written and cleaned as a whole: 64 KiB to 128 MiB, in
     /// multiples of 4 KiB. A record takes at most an eighth of one; longer values lie in pieces.
+    /// Each segment is an open file: a process needs 16 for a gigabyte of segments of 64 MiB.
     pub segment_bytes: u64,
     /// The most bytes of all segments together; at least eight segments. Checkpoints of the index
     /// come on top: about 8 bytes a key, 16 if it expires, and its own; twice while one is
