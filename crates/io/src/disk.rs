@@ -6,6 +6,8 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::atomic::AtomicU32;
 
+#[cfg(target_os = "linux")]
+use crate::TaskDriver;
 use crate::aside::result_of;
 use crate::file::{Place, real};
 use crate::queue::{Counts, Queue};
@@ -112,6 +114,20 @@ impl Disk {
             (Kind::Simulated, Some(disk)) => Ok(Driver::simulated(&queue, disk.clone())),
             _ => Ok(Driver::threads(&queue, depth.clamp(1, MOST_THREADS))),
         }
+    }
+
+    /// A driver that is a task of this thread's event loop, with `depth` requests under way at a
+    /// time; `None` where threads carry requests out, which need no driving, and for a simulated
+    /// disk.
+    ///
+    /// # Errors
+    /// The system gives no other ring.
+    #[cfg(target_os = "linux")]
+    pub fn task_driver(&self, depth: usize) -> io::Result<Option<TaskDriver>> {
+        let queue = Arc::new(self.queue.beside());
+        let is_ring = self.kind == Kind::Uring;
+        let driver = is_ring.then(|| TaskDriver::new(queue, depth));
+        driver.transpose()
     }
 
     fn new(kind: Kind, simulation: Option<Simulation>) -> Disk {

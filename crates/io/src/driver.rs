@@ -16,8 +16,8 @@ use crate::simulated::Simulated;
 /// waits for the others.
 ///
 /// A disk comes with one; other threads may have [more](crate::Disk::another_driver). While a
-/// driver [runs a future](Self::block_on), requests that are made on its thread are its own. All
-/// others are the first one's.
+/// driver [runs a future](Self::block_on), or is a [task](crate::Disk::task_driver), requests that
+/// are made on its thread are its own. All others are the first one's.
 ///
 /// An executor of futures calls [`turn`](Self::turn) when it has nothing else to do. A program
 /// without one calls [`spawn`](Self::spawn) once, or [`block_on`](Self::block_on).

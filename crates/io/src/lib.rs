@@ -12,7 +12,8 @@
 //!
 //! [`Disk::open`] takes the first that the machine allows, and says why it is not the one before.
 //!
-//! A thread that has a [driver of its own](Disk::another_driver) waits for no other thread.
+//! A thread that has a [driver of its own](Disk::another_driver) waits for no other thread; one
+//! with an event loop may have it [as a task](Disk::task_driver).
 //!
 //! A future owns its [`Buffer`] and gives it back when it is done. If it is dropped before, the
 //! buffer stays alive until the device has finished with it.
@@ -45,6 +46,8 @@ mod queue;
 mod simulated;
 mod simulation;
 #[cfg(target_os = "linux")]
+mod task_driver;
+#[cfg(target_os = "linux")]
 mod uring;
 mod wait;
 
@@ -54,4 +57,6 @@ pub use driver::{Driver, Spawned, Unparker};
 pub use file::{File, Mode, is_unreadable};
 pub use queue::Counts;
 pub use simulation::{Faults, SECTOR, Simulation};
+#[cfg(target_os = "linux")]
+pub use task_driver::TaskDriver;
 pub use wait::wait_for;

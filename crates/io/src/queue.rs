@@ -4,6 +4,7 @@ use std::cell::RefCell;
 use std::collections::VecDeque;
 use std::fs::File;
 use std::io;
+use std::marker::PhantomData;
 use std::ops::Range;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::atomic::{AtomicBool, Ordering::SeqCst};
@@ -134,13 +135,15 @@ struct Shared {
 }
 
 thread_local! {
-    /// The queue of the driver that runs a future on this thread.
+    /// The queue of the driver that runs on this thread: a future, or as a task.
     static CURRENT: RefCell<Option<Arc<Queue>>> = const { RefCell::new(None) };
 }
 
 /// Has requests that this thread makes go to a queue, until it is dropped.
 pub(crate) struct Entered {
     before: Option<Arc<Queue>>,
+    /// It is dropped by the same thread.
+    _here: PhantomData<*const ()>,
 }
 
 impl Drop for Entered {
@@ -162,6 +165,15 @@ impl Queue {
     pub fn enter(self: &Arc<Queue>) -> Entered {
         Entered {
             before: CURRENT.replace(Some(Arc::clone(self))),
+            _here: PhantomData,
+        }
+    }
+
+    /// Has requests that this thread makes go to the first queue of their disk.
+    pub fn leave() -> Entered {
+        Entered {
+            before: CURRENT.take(),
+            _here: PhantomData,
         }
     }
 
@@ -320,16 +332,40 @@ impl Queue {
     }
 
     /// Runs `sleep` on the driver's thread, or `go_on` if the bell has rung since the last time or
-    /// requests wait.
-    pub fn sleep<T>(&self, sleep: impl FnOnce() -> T, go_on: impl FnOnce() -> T) -> T {
-        self.bell.asleep.store(true, SeqCst);
-        let slept = if self.bell.has_rung() || self.has_requests() {
-            go_on()
-        } else {
-            sleep()
+    /// requests wait that can begin.
+    pub fn sleep<T>(
+        &self,
+        has_room: bool,
+        sleep: impl FnOnce() -> T,
+        go_on: impl FnOnce() -> T,
+    ) -> T {
+        let slept = match self.lie_down(has_room) {
+            true => sleep(),
+            false => go_on(),
         };
         self.bell.rise();
         slept
+    }
+
+    /// Says that the driver is about to sleep. Returns whether it may: the bell has not rung since
+    /// the last time, and no requests wait that can begin.
+    fn lie_down(&self, has_room: bool) -> bool {
+        self.bell.asleep.store(true, SeqCst);
+        !(self.bell.has_rung() || has_room && self.has_requests())
+    }
+
+    /// The same for a driver that is a task, which the bell wakes: it has to look at everything
+    /// when this is ready or the task was woken.
+    #[cfg(target_os = "linux")]
+    pub fn poll_bell(&self, has_room: bool, waker: &Waker) -> Poll<()> {
+        self.bell.waker.get_or_init(|| {
+            let waker = waker.clone();
+            Box::new(move || waker.wake_by_ref())
+        });
+        match self.lie_down(has_room) {
+            true => Poll::Pending,
+            false => Poll::Ready(()),
+        }
     }
 
     /// Sleeps on the driver's thread until the bell rings, or a request waits if the driver is to
@@ -414,7 +450,7 @@ impl Bell {
     }
 
     /// The driver is awake and looks at everything after this.
-    fn rise(&self) {
+    pub fn rise(&self) {
         self.asleep.store(false, SeqCst);
         self.rung.swap(false, SeqCst);
     }

@@ -1,7 +1,8 @@
 //! Requests carried out by io_uring (Axboe: "Efficient IO with io_uring", 2019).
 //!
 //! The ring belongs to the driver's thread. Others put requests into the queue and wake that thread
-//! through an event file, on which the ring has a read of its own under way.
+//! through an event file, on which the ring has a read of its own under way. A driver that is a
+//! task of an event loop has none: the loop sleeps, and knows when the ring has something for it.
 //!
 //! `monoio` and `compio` bring a ring with an executor, on whose threads alone their files can be
 //! used. Here any executor polls the futures, and a simulated disk can be in the ring's place.
@@ -13,7 +14,7 @@
 use std::io;
 use std::mem::take;
 use std::ops::RangeInclusive;
-use std::os::fd::{AsRawFd, OwnedFd, RawFd};
+use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd, RawFd};
 use std::sync::Arc;
 use std::sync::atomic::Ordering::Relaxed;
 use std::time::Duration;
@@ -58,17 +59,44 @@ pub(crate) struct Ring {
     is_urgent: bool,
     /// Numbers of files that are free, `None` where there is no table of files.
     free_files: Option<Vec<u32>>,
-    event: Arc<OwnedFd>,
-    /// The kernel's buffer for reads of the event file; alive as long as the ring.
-    event_count: Box<u64>,
-    event_is_read: bool,
+    /// What ends its sleep, unless an event loop sleeps for it.
+    event: Option<Event>,
+}
+
+/// An event file that the ring reads.
+struct Event {
+    file: Arc<OwnedFd>,
+    /// The kernel's buffer for the read; alive as long as the ring.
+    count: Box<u64>,
+    is_read: bool,
 }
 
 impl Ring {
-    /// One that knows files by numbers if it is its disk's first: they have one number.
+    /// One that sleeps itself, and knows files by numbers if it is its disk's first: they have one
+    /// number.
     pub fn new(queue: &Arc<Queue>, depth: usize, is_first: bool) -> io::Result<Ring> {
+        let mut ring = Ring::of_a_loop(queue, depth)?;
+        if is_first && ring.ring.submitter().register_files_sparse(FILES).is_ok() {
+            ring.free_files = Some((0..FILES).rev().collect());
+        }
+        let event = Arc::new(eventfd(0, EventfdFlags::CLOEXEC)?);
+        let bell = Arc::clone(&event);
+        queue.bell().set_waker(move || {
+            // It fails only if the counter overflows: after 2^64 − 2 rings that were not read.
+            let _ = rustix::io::write(&*bell, &1u64.to_ne_bytes());
+        });
+        ring.event = Some(Event {
+            file: event,
+            count: Box::new(0),
+            is_read: false,
+        });
+        Ok(ring)
+    }
+
+    /// One for which an event loop sleeps.
+    pub fn of_a_loop(queue: &Arc<Queue>, depth: usize) -> io::Result<Ring> {
         let depth = depth.clamp(1, MOST_DEPTH);
-        // One more for the event file.
+        // One more for the event file, if it has one.
         let entries = depth as u32 + 1;
         let cooperative = IoUring::builder()
             .setup_clamp()
@@ -82,13 +110,6 @@ impl Ring {
                 "the kernel is older than 5.11",
             ));
         }
-        let has_files = is_first && ring.submitter().register_files_sparse(FILES).is_ok();
-        let event = Arc::new(eventfd(0, EventfdFlags::CLOEXEC)?);
-        let bell = Arc::clone(&event);
-        queue.bell().set_waker(move || {
-            // It fails only if the counter overflows: after 2^64 − 2 rings that were not read.
-            let _ = rustix::io::write(&*bell, &1u64.to_ne_bytes());
-        });
         Ok(Ring {
             ring,
             queue: Arc::clone(queue),
@@ -97,10 +118,8 @@ impl Ring {
             under_way: 0,
             deferred: 0,
             is_urgent: false,
-            free_files: has_files.then(|| (0..FILES).rev().collect()),
-            event,
-            event_count: Box::new(0),
-            event_is_read: false,
+            free_files: None,
+            event: None,
         })
     }
 
@@ -108,16 +127,13 @@ impl Ring {
     /// there is nothing to do.
     pub fn turn(&mut self, wait: Duration) {
         self.forget_files();
-        while self.under_way < self.depth
-            && let Some((ticket, request)) = self.queue.take()
-        {
-            self.begin(ticket, request);
-        }
+        self.begin_waiting();
         self.listen();
-        let group = (self.under_way / 4).clamp(*GROUP.start(), *GROUP.end());
+        let group = self.group();
         let are_few = self.ring.submission().len() < group;
         let is_early = self.deferred < PATIENCE && are_few && !take(&mut self.is_urgent);
         let has_completions = !self.ring.completion().is_empty();
+        let has_room = self.has_room();
         let mut is_deferred = false;
         let mut go_on = || {
             is_deferred = is_early;
@@ -135,14 +151,50 @@ impl Ring {
         let submitted = match (wait, has_completions) {
             (Duration::ZERO, _) => self.ring.submit(),
             (_, true) => go_on(),
-            (_, false) => self.queue.sleep(sleep, go_on),
+            (_, false) => self.queue.sleep(has_room, sleep, go_on),
         };
         self.deferred = if is_deferred { self.deferred + 1 } else { 0 };
-        self.end_complete(submitted, group);
+        // Where the ring is refused, whoever asks for more learns that.
+        let _ = self.end_complete(submitted, group);
         // Those whose requests ended have rung. They are looked at between this turn and the next,
         // which would be one without a sleep for nothing otherwise, and leave their requests
         // waiting for company.
         self.queue.bell().settle();
+    }
+
+    /// The same without a sleep, nor a call of the kernel for nothing. Returns whether there is
+    /// more to do: requests have ended that were not handed out, or the kernel took none for now.
+    ///
+    /// # Errors
+    /// The kernel refuses the ring: all of its requests have failed.
+    pub fn turn_now(&mut self) -> io::Result<bool> {
+        self.begin_waiting();
+        let has_none = self.ring.submission().is_empty();
+        let submitted = match has_none {
+            true => Ok(0),
+            false => self.ring.submit(),
+        };
+        self.end_complete(submitted, self.group())?;
+        let has_completions = !self.ring.completion().is_empty();
+        Ok(has_completions || !self.ring.submission().is_empty())
+    }
+
+    /// Whether it can have another request under way.
+    pub fn has_room(&self) -> bool {
+        self.under_way < self.depth
+    }
+
+    /// Completions that a turn hands out at most.
+    fn group(&self) -> usize {
+        (self.under_way / 4).clamp(*GROUP.start(), *GROUP.end())
+    }
+
+    fn begin_waiting(&mut self) {
+        while self.has_room()
+            && let Some((ticket, request)) = self.queue.take()
+        {
+            self.begin(ticket, request);
+        }
     }
 
     fn begin(&mut self, ticket: usize, request: Request) {
@@ -220,11 +272,11 @@ impl Ring {
 
     /// Has a read of the event file under way.
     fn listen(&mut self) {
-        if !self.event_is_read {
-            let start = std::ptr::from_mut(&mut *self.event_count).cast();
-            let read = opcode::Read::new(types::Fd(self.event.as_raw_fd()), start, 8);
+        if let Some(event) = self.event.as_mut().filter(|it| !it.is_read) {
+            let start = std::ptr::from_mut(&mut *event.count).cast();
+            let read = opcode::Read::new(types::Fd(event.file.as_raw_fd()), start, 8);
+            event.is_read = true;
             self.push(&read.build().user_data(EVENT));
-            self.event_is_read = true;
         }
     }
 
@@ -238,16 +290,17 @@ impl Ring {
     }
 
     /// Hands out so many completions after this call of the kernel.
-    fn end_complete(&mut self, submitted: io::Result<usize>, most: usize) {
+    fn end_complete(&mut self, submitted: io::Result<usize>, most: usize) -> io::Result<()> {
         if let Err(error) = submitted
             && !is_passing(&error)
         {
-            return self.give_up(&error);
+            self.give_up(&error);
+            return Err(error);
         }
         let (_, _, completions) = self.ring.split();
         for completion in completions.take(most) {
             if completion.user_data() == EVENT {
-                self.event_is_read = false;
+                self.event.iter_mut().for_each(|it| it.is_read = false);
                 continue;
             }
             let ticket = completion.user_data() as usize;
@@ -263,6 +316,7 @@ impl Ring {
             drop(request.file);
             self.queue.complete(ticket, (request.buffer, result));
         }
+        Ok(())
     }
 
     /// The kernel refuses the ring: everything fails, now and later. The buffers are leaked, since
@@ -277,8 +331,11 @@ impl Ring {
                     .complete(ticket, (Buffer::default(), Err(failed)));
             }
         }
-        std::mem::forget(take(&mut self.event_count));
-        (self.under_way, self.event_is_read) = (0, false);
+        if let Some(event) = &mut self.event {
+            std::mem::forget(take(&mut event.count));
+            event.is_read = false;
+        }
+        self.under_way = 0;
     }
 }
 
@@ -286,12 +343,22 @@ impl Drop for Ring {
     /// The kernel may still write to buffers: waits until it has finished with all of them.
     fn drop(&mut self) {
         self.queue.close();
-        // Ends the read of the event file.
-        let _ = rustix::io::write(&*self.event, &1u64.to_ne_bytes());
-        while self.under_way > 0 || self.event_is_read {
-            let submitted = self.ring.submit_and_wait(1);
-            self.end_complete(submitted, usize::MAX);
+        if let Some(event) = &self.event {
+            // Ends its read.
+            let _ = rustix::io::write(&*event.file, &1u64.to_ne_bytes());
         }
+        while self.under_way > 0 || self.event.as_ref().is_some_and(|it| it.is_read) {
+            let submitted = self.ring.submit_and_wait(1);
+            let _ = self.end_complete(submitted, usize::MAX);
+        }
+    }
+}
+
+impl AsFd for Ring {
+    /// Readable when requests have ended.
+    fn as_fd(&self) -> BorrowedFd<'_> {
+        // SAFETY: the ring's descriptor is open as long as this is borrowed.
+        unsafe { BorrowedFd::borrow_raw(self.ring.as_raw_fd()) }
     }
 }
 

@@ -5,6 +5,8 @@ use std::sync::Arc;
 use std::task::{Context, Poll, Wake, Waker};
 use std::thread::{self, Thread};
 
+use crate::queue::Queue;
+
 struct Sleeper(Thread);
 
 impl Wake for Sleeper {
@@ -13,9 +15,11 @@ impl Wake for Sleeper {
     }
 }
 
-/// Runs a future to its end on this thread, which sleeps while other threads do the work. To drive
-/// the disk on this thread, use [`Driver::block_on`](crate::Driver::block_on).
+/// Runs a future to its end on this thread, which sleeps while other threads do the work: what it
+/// asks a disk for is the first driver's. To drive the disk on this thread, use
+/// [`Driver::block_on`](crate::Driver::block_on).
 pub fn wait_for<F: Future>(future: F) -> F::Output {
+    let _outside = Queue::leave();
     let waker = Waker::from(Arc::new(Sleeper(thread::current())));
     let mut future = pin!(future);
     loop {

@@ -3,8 +3,8 @@
 use std::io::ErrorKind;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::path::{Path, PathBuf};
-use std::sync::Arc;
-use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering::Relaxed};
+use std::sync::{Arc, Mutex};
 use std::task::{Context, Poll, Wake, Waker};
 use std::time::Duration;
 
@@ -268,6 +268,94 @@ fn another_driver_serves_its_own_thread() {
         }
         let counts = disk.counts();
         assert_eq!((counts.reads, counts.writes, counts.syncs), (10, 10, 1));
+    });
+}
+
+/// A driver that is a task serves the other tasks of its thread, though nobody drives the first,
+/// and a call that blocks the thread is the first's.
+#[cfg(target_os = "linux")]
+#[test]
+fn a_task_drives_the_disk_for_its_thread() {
+    use std::future::poll_fn;
+    use std::os::fd::AsFd;
+    use std::pin::pin;
+
+    use rustix::event::{PollFd, PollFlags, Timespec, poll};
+
+    const TASKS: u8 = 20;
+    on_each(|disk, first, folder| {
+        let file = disk.open_file(&folder.join("a"), Mode::create());
+        let file = file.expect("it opens");
+        // Fewer than there are tasks.
+        let driver = disk.task_driver(3).expect("the system gives a ring");
+        assert_eq!(driver.is_some(), disk.kind() == Kind::Uring);
+        let Some(driver) = driver else { return };
+        let ring = driver.as_fd().try_clone_to_owned().expect("a descriptor");
+        let is_readable = |millis| {
+            let mut wanted = [PollFd::new(&ring, PollFlags::IN)];
+            let most = Timespec::try_from(Duration::from_millis(millis));
+            let most = most.expect("it is short");
+            poll(&mut wanted, Some(&most)).expect("it can be waited for") > 0
+        };
+        // As an event loop does: a task is woken when the ring has something, and only then.
+        let (sleeper, is_over) = (Mutex::new(None::<Waker>), AtomicBool::new(false));
+        let watch = || {
+            while !is_over.load(Relaxed) {
+                if is_readable(1)
+                    && let Some(waker) = sleeper.lock().unwrap().take()
+                {
+                    waker.wake();
+                }
+            }
+        };
+        let ended = async || {
+            poll_fn(|context| {
+                *sleeper.lock().unwrap() = Some(context.waker().clone());
+                match is_readable(0) {
+                    true => Poll::Ready(Ok(())),
+                    false => Poll::Pending,
+                }
+            })
+            .await
+        };
+        let (mut first, mut driving) = (Some(first), pin!(driver.run(ended)));
+        let write = |block: u8| {
+            let file = &file;
+            async move {
+                let at = u64::from(block) * BLOCK as u64;
+                let (bytes, written) = file.write_all(buffer(block, BLOCK), 0..BLOCK, at).await;
+                written.expect("it is written");
+                let (bytes, read) = file.read_exact(bytes, 0..BLOCK, at).await;
+                read.expect("it is read");
+                assert!(bytes.iter().all(|&byte| byte == block));
+            }
+        };
+        let mut tasks: Vec<_> = (0..TASKS).map(|it| Some(Box::pin(write(it)))).collect();
+        let all = poll_fn(|context| {
+            assert!(driving.as_mut().poll(context).is_pending());
+            for task in &mut tasks {
+                if task
+                    .as_mut()
+                    .is_some_and(|it| it.as_mut().poll(context).is_ready())
+                {
+                    *task = None;
+                }
+            }
+            if tasks.iter().any(Option::is_some) {
+                return Poll::Pending;
+            }
+            if let Some(first) = first.take() {
+                let _driven = first.spawn().expect("the system gives a thread");
+                wait_for(file.sync()).expect("nobody drives the task meanwhile");
+            }
+            Poll::Ready(())
+        });
+        std::thread::scope(|scope| {
+            scope.spawn(watch);
+            let done = catch_unwind(AssertUnwindSafe(|| wait_for(all)));
+            is_over.store(true, Relaxed);
+            done.expect("all were done");
+        });
     });
 }
 

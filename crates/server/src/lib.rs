@@ -26,6 +26,8 @@ mod options;
 mod outbox;
 mod pause;
 pub mod resp;
+#[cfg(target_os = "linux")]
+mod ring;
 mod seldom;
 mod server;
 mod session;

@@ -284,6 +284,8 @@ fn on_this_thread(
         .enable_all()
         .build()?;
     let local = LocalSet::new();
+    #[cfg(target_os = "linux")]
+    local.spawn_local(crate::ring::drive(Arc::clone(shared)));
     let done = local.block_on(&runtime, work);
     let ended = async {
         while shared.client_count() > 0 {

@@ -181,7 +181,7 @@ impl Scan {
     }
 }
 
-/// The read of a record, which the disk begins at once.
+/// The read of a record, which is asked for at once.
 fn begun(view: &Arc<View>, entry: Listed) -> Read {
     let view = Arc::clone(view);
     let mut read: Read = Box::pin(async move {

@@ -20,7 +20,8 @@ pub(crate) struct Threads {
 }
 
 impl Store {
-    /// Requests to the disk that are under way at a time, where [`open`](Self::open) chooses.
+    /// Requests to the disk that are under way at a time, where [`open`](Self::open) chooses; for
+    /// other drivers a good choice, too.
     pub const DEPTH: usize = 256;
     /// The same of what [`maintain`](Self::maintain) asks for, where it has a driver of its own:
     /// reads of two segments that are cleaned, writes to two others, a checkpoint.
