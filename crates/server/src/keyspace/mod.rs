@@ -210,13 +210,19 @@ impl Keyspace {
             return Ok(None);
         };
         if entry.expires.is_some_and(|at| at <= now) {
-            let mut changes = self.changes();
-            changes.remove_entry(key, &entry);
-            changes.commit().await?;
-            self.expired.fetch_add(1, Relaxed);
+            // Apart for the same reason.
+            Box::pin(self.remove_expired(key, &entry)).await?;
             return Ok(None);
         }
         Ok(Some(entry))
+    }
+
+    async fn remove_expired(&self, key: &[u8], entry: &Entry) -> Result<(), Error> {
+        let mut changes = self.changes();
+        changes.remove_entry(key, entry);
+        changes.commit().await?;
+        self.expired.fetch_add(1, Relaxed);
+        Ok(())
     }
 
     /// A key's record behind a letter, which may have expired. In the pool, records of all types
@@ -224,7 +230,8 @@ impl Keyspace {
     async fn entry(&self, letter: u8, key: &[u8], whole: bool) -> Result<Option<Entry>, Error> {
         match &self.pool {
             None => self.stored(&store_key(letter, &[key]), whole).await,
-            Some(keys) if letter == b's' => Ok(keys.get(key).await?.map(Entry::new)),
+            // Its future is large, and in all that look for a key.
+            Some(keys) if letter == b's' => Ok(Box::pin(keys.get(key)).await?.map(Entry::new)),
             Some(_) => Ok(None),
         }
     }
