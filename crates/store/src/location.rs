@@ -134,6 +134,15 @@ impl Location {
         first * SECTOR as u64..(first + (self.0 & SECTORS)) * SECTOR as u64
     }
 
+    /// The bytes of these sectors. Of a record that has more than a location can say, as many as
+    /// that.
+    pub fn bytes_to_read(self) -> u64 {
+        match self.0 & SECTORS {
+            0 => (SECTORS + 1) * SECTOR as u64,
+            some => some * SECTOR as u64,
+        }
+    }
+
     /// How many sectors the record touches, as far as that is known; at least one.
     pub fn touched(self) -> u64 {
         (self.0 & SECTORS).max(1)

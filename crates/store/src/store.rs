@@ -223,6 +223,13 @@ impl Store {
         Ok(None)
     }
 
+    /// About as many bytes as a [`get`](Self::get) of a key has to read where its record is not in
+    /// memory: whole sectors. 0 where the key has no value; of one in pieces, the first record's,
+    /// which has none of them. Reads no record.
+    pub fn bytes_of(&self, key: &[u8]) -> u64 {
+        self.inner.locate(key).map_or(0, Location::bytes_to_read)
+    }
+
     /// Whether a key has a value. Reads no record.
     pub fn contains_key(&self, key: &[u8]) -> bool {
         self.inner.present(key).is_some()

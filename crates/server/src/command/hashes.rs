@@ -65,12 +65,15 @@ pub(super) async fn hget(call: &mut Call<'_>) -> Done {
 pub(super) async fn hmget(call: &mut Call<'_>) -> Done {
     let found = hash(call).await?;
     call.out.array(call.args.len() - 2);
-    for field in call.args.iter().skip(2) {
-        let value = match &found {
-            Some(entry) => call.keyspace().element(entry, field).await?,
-            None => None,
-        };
-        call.out.bulk_or_null(value.as_deref());
+    let mut fields = call.args.iter().skip(2);
+    let Some(entry) = found else {
+        fields.for_each(|_| call.out.null());
+        return Ok(());
+    };
+    while fields.len() > 0 {
+        for value in call.keyspace().next_elements(&entry, &mut fields).await {
+            call.out.bulk_or_null(value?.as_deref());
+        }
     }
     Ok(())
 }

@@ -167,12 +167,15 @@ fn score_or_null(call: &mut Call, score: Option<f64>) {
 pub(super) async fn zmscore(call: &mut Call<'_>) -> Done {
     let found = sorted(call).await?;
     call.out.array(call.args.len() - 2);
-    for member in call.args.iter().skip(2) {
-        let score = match &found {
-            Some(entry) => score(call, entry, member).await?,
-            None => None,
-        };
-        score_or_null(call, score);
+    let mut members = call.args.iter().skip(2);
+    let Some(entry) = found else {
+        members.for_each(|_| call.out.null());
+        return Ok(());
+    };
+    while members.len() > 0 {
+        for score in call.keyspace().next_elements(&entry, &mut members).await {
+            score_or_null(call, score?.map(|it| score_of(&it)));
+        }
     }
     Ok(())
 }

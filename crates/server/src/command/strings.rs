@@ -252,13 +252,14 @@ pub(super) async fn getex(call: &mut Call<'_>) -> Done {
 
 pub(super) async fn mget(call: &mut Call<'_>) -> Done {
     call.out.array(call.args.len() - 1);
-    for key in call.args.iter().skip(1) {
-        match text(call, key).await {
-            Ok(Some(text)) => {
-                reply(call, &text, 0..text.len()).await?;
+    let mut keys = call.args.iter().skip(1);
+    while keys.len() > 0 {
+        for text in call.keyspace().next_texts(&mut keys, call.now).await {
+            match call.looked_up(text) {
+                Ok(Some(text)) => reply(call, &text, 0..text.len()).await?,
+                Ok(None) | Err(Failed::WrongType) => call.out.null(),
+                Err(failed) => return Err(failed.into()),
             }
-            Ok(None) | Err(Failed::WrongType) => call.out.null(),
-            Err(failed) => return Err(failed.into()),
         }
     }
     Ok(())

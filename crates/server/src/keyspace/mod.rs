@@ -42,6 +42,7 @@ mod now;
 mod orphans;
 mod packed;
 mod prepare;
+mod together;
 mod waiting;
 mod watch;
 

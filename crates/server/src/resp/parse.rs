@@ -287,7 +287,9 @@ impl<'a> Args<'a> {
     }
 
     /// All in order.
-    pub fn iter(&self) -> impl DoubleEndedIterator<Item = &'a [u8]> + ExactSizeIterator + use<'a> {
+    pub fn iter(
+        &self,
+    ) -> impl DoubleEndedIterator<Item = &'a [u8]> + ExactSizeIterator + Clone + use<'a> {
         let bytes = self.bytes;
         self.ranges.iter().map(move |it| &bytes[it.clone()])
     }
