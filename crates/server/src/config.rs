@@ -7,6 +7,7 @@ use std::sync::{Arc, RwLock};
 use crate::Options;
 use crate::acl::Users;
 use crate::certificates::Certificates;
+use crate::files;
 use crate::memory::Memory;
 use crate::resp::Limits;
 use crate::slowlog::Slowlog;
@@ -179,6 +180,12 @@ impl Config {
                     return Err(failed(
                         "argument must be between 1 and 4294967295 inclusive",
                     ));
+                }
+                many if many > files::for_clients() => {
+                    return Err(failed(&format!(
+                        "the limit of open files allows no more than {}",
+                        files::for_clients()
+                    )));
                 }
                 many => self.max_clients.store(many, Relaxed),
             },

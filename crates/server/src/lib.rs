@@ -18,6 +18,7 @@ mod command;
 mod config;
 mod connection;
 mod cpu;
+mod files;
 mod info;
 mod keyspace;
 mod memory;

@@ -19,6 +19,7 @@ use crate::certificates::Certificates;
 use crate::cluster::{self, About, ClusterOptions, Node, PoolKeys, either};
 use crate::config::Config;
 use crate::connection;
+use crate::files;
 use crate::keyspace::Keyspace;
 use crate::memory::Memory;
 use crate::metrics;
@@ -41,8 +42,6 @@ type Listener = (StdListener, Option<Acceptor>);
 type Socket = (StdStream, Option<Acceptor>);
 /// Bytes of obsolete records that may stay on the disk, whatever the others are.
 const IDLE: u64 = 256 << 20;
-/// Open files that are enough: clients, and a segment for each 64 MiB on the disk.
-const FILES: u64 = 1 << 20;
 /// How long a server waits for its clients' commands when it stops.
 const PATIENCE: Duration = Duration::from_secs(5);
 
@@ -135,9 +134,12 @@ impl Server {
     /// Opens the store, and listens.
     pub fn open(mut options: Options) -> Result<Server, Error> {
         options.threads = options.threads.max(1);
-        // The others are the store's: each segment is an open file.
-        let for_clients = usize::try_from(raise_file_limit() / 2).unwrap_or(usize::MAX);
-        options.max_clients = options.max_clients.min(for_clients).max(1);
+        files::raise_limit();
+        let (wanted, most) = (options.max_clients, files::for_clients());
+        if wanted > most {
+            warn!(wanted, most, "the limit of open files allows fewer clients");
+        }
+        options.max_clients = wanted.clamp(1, most);
         let users = users(&options)?;
         let mut listeners = Vec::new();
         for address in &mut options.listen {
@@ -487,16 +489,4 @@ fn listen(address: &mut SocketAddr) -> Result<StdListener, Error> {
         Ok(it)
     });
     listener.map_err(|error| Error::Listen(*address, error))
-}
-
-/// Raises the limit of open files as far as that is allowed, or to [`FILES`]. Returns it.
-fn raise_file_limit() -> u64 {
-    use rustix::process::{Resource, getrlimit, setrlimit};
-    let mut limit = getrlimit(Resource::Nofile);
-    let most = limit.maximum.unwrap_or(u64::MAX).min(FILES);
-    if limit.current.is_some_and(|it| it < most) {
-        limit.current = Some(most);
-        let _ = setrlimit(Resource::Nofile, limit);
-    }
-    getrlimit(Resource::Nofile).current.unwrap_or(u64::MAX)
 }
