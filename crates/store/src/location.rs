@@ -135,9 +135,10 @@ impl Location {
     }
 
     /// The bytes of these sectors. Of a record that has more than a location can say, as many as
-    /// that.
+    /// that; without bound if its value is in pieces.
     pub fn bytes_to_read(self) -> u64 {
         match self.0 & SECTORS {
+            _ if self.is_large() => u64::MAX,
             0 => (SECTORS + 1) * SECTOR as u64,
             some => some * SECTOR as u64,
         }

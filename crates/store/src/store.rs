@@ -224,10 +224,11 @@ impl Store {
     }
 
     /// About as many bytes as a [`get`](Self::get) of a key has to read where its record is not in
-    /// memory: whole sectors. 0 where the key has no value; of one in pieces, the first record's,
-    /// which has none of them. Reads no record.
-    pub fn bytes_of(&self, key: &[u8]) -> u64 {
-        self.inner.locate(key).map_or(0, Location::bytes_to_read)
+    /// memory: whole sectors. 0 where the key has no value, [`u64::MAX`] for one in pieces: only
+    /// its record says how long it is. Reads no record.
+    pub async fn bytes_of(&self, key: &[u8]) -> u64 {
+        let location = self.inner.locate_async(key).await;
+        location.map_or(0, Location::bytes_to_read)
     }
 
     /// Whether a key has a value. Reads no record.

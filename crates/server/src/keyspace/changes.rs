@@ -196,7 +196,7 @@ impl Changes<'_> {
         let keyspace = self.keyspace;
         match &keyspace.pool {
             None => keyspace.store.write(&self.batch).await?,
-            // Its future is large, and in those of all commands that change something.
+            // Its future is large, and part of those of all commands that change something.
             Some(keys) => Box::pin(self.commit_in(keys)).await?,
         }
         for key in &self.touched {

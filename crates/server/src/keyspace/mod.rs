@@ -211,7 +211,7 @@ impl Keyspace {
             return Ok(None);
         };
         if entry.expires.is_some_and(|at| at <= now) {
-            // Apart for the same reason.
+            // Seldom, and large: not part of the future of all who look for a key.
             Box::pin(self.remove_expired(key, &entry)).await?;
             return Ok(None);
         }
@@ -231,7 +231,7 @@ impl Keyspace {
     async fn entry(&self, letter: u8, key: &[u8], whole: bool) -> Result<Option<Entry>, Error> {
         match &self.pool {
             None => self.stored(&store_key(letter, &[key]), whole).await,
-            // Its future is large, and in all that look for a key.
+            // Its future is large, and part of those of all that look for a key.
             Some(keys) if letter == b's' => Ok(Box::pin(keys.get(key)).await?.map(Entry::new)),
             Some(_) => Ok(None),
         }

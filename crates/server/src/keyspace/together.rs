@@ -8,10 +8,10 @@ use smallvec::SmallVec;
 use super::elements::element_key;
 use super::{Entry, Error, Failed, Keyspace, Known, StoreKey, Text, string_key};
 
-/// The most of them.
+/// Records that are read at a time.
 const MOST: usize = 16;
-/// Bytes that are read for them in all, unless it is one: clients' memory does not count them
-/// before they are in a reply.
+/// Bytes of them in all, unless it is one: they are not counted as the clients' before they are in
+/// a reply.
 const BYTES: u64 = 256 << 10;
 
 impl Keyspace {
@@ -31,7 +31,7 @@ impl Keyspace {
             *keys = rest;
             return vec![Ok(Some(Text::Whole(entry)))];
         }
-        let some = self.together(keys, |key| Some(string_key(key)));
+        let some = self.together(keys, |key| Some(string_key(key))).await;
         join_all(some.iter().map(|key| self.text(key, now))).await
     }
 
@@ -51,7 +51,7 @@ impl Keyspace {
             *names = rest;
             return vec![Ok(value)];
         }
-        let some = self.together(names, record);
+        let some = self.together(names, record).await;
         join_all(some.iter().map(|name| self.element(entry, name))).await
     }
 
@@ -68,27 +68,27 @@ impl Keyspace {
     }
 
     /// Takes those of the next names whose records may be read at the same time. `record` says
-    /// which that is, if each has one.
-    fn together<'k>(
+    /// which that is, if each has one. How long those of memory servers are is not known before.
+    async fn together<'k>(
         &self,
         names: &mut (impl Iterator<Item = &'k [u8]> + Clone),
         record: impl Fn(&[u8]) -> Option<StoreKey>,
     ) -> SmallVec<[&'k [u8]; MOST]> {
-        let next = names.clone().take(MOST);
-        let keys: SmallVec<[StoreKey; MOST]> = match self.pool {
-            Some(_) => SmallVec::new(),
-            None => next.filter_map(record).collect(),
-        };
+        let most = if self.pool.is_some() { 1 } else { MOST };
+        let next = names.clone().take(most);
+        let keys: SmallVec<[StoreKey; MOST]> = next.filter_map(record).collect();
         let keys: SmallVec<[&[u8]; MOST]> = keys.iter().map(|it| &it[..]).collect();
         self.store.prepare(&self.store.places(), &keys, |_| true);
-        let mut bytes = 0;
-        let fits = |key: &&&[u8]| {
-            bytes += self.store.bytes_of(key);
-            bytes <= BYTES
-        };
-        let fitting = keys.iter().take_while(fits).count();
+        let (mut bytes, mut fitting) = (0u64, 0);
+        for key in &keys {
+            bytes = bytes.saturating_add(self.store.bytes_of(key).await);
+            if bytes > BYTES {
+                break;
+            }
+            fitting += 1;
+        }
         let some = if keys.is_empty() {
-            MOST
+            most
         } else {
             fitting.max(1)
         };
