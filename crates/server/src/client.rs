@@ -20,8 +20,11 @@ pub(crate) struct Client {
     local: SocketAddr,
     /// Milliseconds since 1970.
     created: i64,
-    /// When its last command came.
+    /// When its last command came, or, where there is a limit for idle clients, it sent or read
+    /// something else.
     active: AtomicI64,
+    /// It is a node of the cluster, which sends messages when there are some.
+    pub is_node: AtomicBool,
     about: Mutex<About>,
     account: Mutex<Arc<Account>>,
     outbox: Mutex<Outbox>,
@@ -78,6 +81,7 @@ impl Client {
             local,
             created: now,
             active: AtomicI64::new(now),
+            is_node: AtomicBool::new(false),
             about: Mutex::default(),
             account: Mutex::new(account),
             outbox: Mutex::new(Outbox::new(messages)),
@@ -123,6 +127,11 @@ impl Client {
         lock(&self.about).command = command;
     }
 
+    /// Notes that it sent or read something.
+    pub fn note_activity(&self, now: i64) {
+        self.active.store(now, Relaxed);
+    }
+
     /// Whether it is of a type that `CLIENT LIST` and `CLIENT KILL` name; `None` if there is none
     /// of that name.
     pub fn is_type(&self, name: &[u8]) -> Option<bool> {
@@ -134,11 +143,12 @@ impl Client {
         }
     }
 
-    /// Whether it has sent nothing for so long, and neither waits nor subscribes.
+    /// Whether it has sent and read nothing for so long, and neither waits nor subscribes.
     pub fn is_idle(&self, now: i64, seconds: u64) -> bool {
         let millis = (now - self.active.load(Relaxed)).max(0).unsigned_abs();
-        let is_waiting = *lock(&self.wait) != Wait::None;
-        millis / 1000 >= seconds && !is_waiting && !self.is_subscriber()
+        let is_apart = || self.is_subscriber() || self.is_node.load(Relaxed);
+        let waits = || *lock(&self.wait) != Wait::None;
+        millis / 1000 >= seconds && !is_apart() && !waits()
     }
 
     fn is_subscriber(&self) -> bool {

@@ -174,6 +174,7 @@ impl<'a> Connection<'a> {
             return Ok(true);
         };
         self.shared.stats.received.fetch_add(read as u64, Relaxed);
+        self.shared.note_activity(&self.session.client);
         Ok(read > 0)
     }
 
@@ -444,6 +445,8 @@ async fn flush(
     }
     let client = &session.client;
     let (mut sent, mut was_woken) = (0, false);
+    // A command may have taken long.
+    shared.note_activity(client);
     while sent < out.bytes.len() || stream.holds_back() {
         let mut woken = pin!(client.woken.notified());
         let rest = &out.bytes[sent..];
@@ -458,7 +461,7 @@ async fn flush(
             }
             // Only an end matters while the client does not read.
             while woken.as_mut().poll(context).is_ready() {
-                if client.is_killed() {
+                if client.is_killed() || shared.is_idle(client) {
                     return Poll::Ready(Err(io::ErrorKind::ConnectionAborted.into()));
                 }
                 was_woken = true;
@@ -468,6 +471,7 @@ async fn flush(
             Poll::Pending
         })
         .await?;
+        shared.note_activity(client);
     }
     if was_woken {
         // For messages, which are looked for when all is sent.

@@ -122,8 +122,8 @@ impl Drop for Room {
     }
 }
 
-/// What a command has in memory besides its reply. It borrows the memory that each command would
-/// otherwise count a reference to.
+/// What a command has in memory besides its reply. It borrows the memory's account, so that no
+/// command counts a reference to it.
 #[derive(Debug)]
 pub(crate) struct Held<'a> {
     memory: &'a Memory,

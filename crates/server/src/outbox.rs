@@ -9,9 +9,9 @@ use crate::resp::Writer;
 /// with its defaults. 0 is no limit.
 #[derive(Debug)]
 pub(crate) struct Limit {
-    /// Bytes that it never has.
+    /// Bytes that never wait, besides those that are being sent.
     hard: AtomicUsize,
-    /// Bytes that it has for so many seconds at most.
+    /// Bytes that wait for so many seconds at most.
     soft: AtomicUsize,
     seconds: AtomicU64,
 }
@@ -35,7 +35,8 @@ impl Limit {
         format!("normal 0 0 0 slave 0 0 0 pubsub {hard} {soft} {seconds}")
     }
 
-    /// Changes it as Redis' setting says: four words for each class.
+    /// Changes it as Redis' setting says: four words for each class. There are no replicas, so
+    /// their limits mean nothing.
     pub fn set(&self, setting: &str) -> Result<(), &'static str> {
         const WRONG: &str = "argument must be CLASS HARD SOFT SECONDS, one time or more";
         let bytes = |word: &str| usize::try_from(crate::options::bytes(word)?).ok();
@@ -51,17 +52,17 @@ impl Limit {
             };
             match class.to_ascii_lowercase().as_str() {
                 "pubsub" => pubsub = Some((hard, soft, seconds)),
-                "normal" | "slave" | "replica" if (hard, soft, seconds) == (0, 0, 0) => {}
-                "normal" | "slave" | "replica" => {
-                    return Err("only the class pubsub has a limit of its own here");
-                }
+                "slave" | "replica" => {}
+                "normal" if (hard, soft, seconds) == (0, 0, 0) => {}
+                "normal" => return Err("only the class pubsub has a limit of its own here"),
                 _ => return Err("the classes are normal, slave, replica and pubsub"),
             }
         }
-        let (hard, soft, seconds) = pubsub.ok_or(WRONG)?;
-        self.hard.store(hard, Relaxed);
-        self.soft.store(soft, Relaxed);
-        self.seconds.store(seconds, Relaxed);
+        if let Some((hard, soft, seconds)) = pubsub {
+            self.hard.store(hard, Relaxed);
+            self.soft.store(soft, Relaxed);
+            self.seconds.store(seconds, Relaxed);
+        }
         Ok(())
     }
 }
@@ -92,9 +93,13 @@ impl Outbox {
             self.over_since = None;
             return is_above(&limit.hard);
         }
-        let since = *self.over_since.get_or_insert_with(Instant::now);
         let longest = Duration::from_secs(limit.seconds.load(Relaxed));
-        is_above(&limit.hard) || since.elapsed() > longest
+        let is_too_long = match self.over_since {
+            Some(since) => since.elapsed() > longest,
+            None => false,
+        };
+        self.over_since.get_or_insert_with(Instant::now);
+        is_above(&limit.hard) || is_too_long
     }
 
     /// Takes the messages.
@@ -113,11 +118,12 @@ mod tests {
         let limit = Limit::default();
         let shown = "normal 0 0 0 slave 0 0 0 pubsub 33554432 8388608 60";
         assert_eq!(limit.shown(), shown);
-        limit.set(shown).unwrap();
+        for same in [shown, "", "normal 0 0 0 slave 256mb 64mb 60"] {
+            limit.set(same).unwrap();
+            assert_eq!(limit.shown(), shown);
+        }
         for wrong in [
-            "",
             "pubsub 1mb 1mb",
-            "normal 0 0 0",
             "pubsub 1mb 1mb 1 normal 1 0 0",
             "pubsub 1 x 1",
             "pubsub 1 1 -1",
@@ -139,6 +145,7 @@ mod tests {
         limit.set("pubsub 1000 50 3600").unwrap();
         assert!(!outbox.is_over(&limit) && outbox.over_since.is_some());
         limit.set("pubsub 1000 50 0").unwrap();
+        std::thread::sleep(Duration::from_millis(1));
         assert!(outbox.is_over(&limit));
         limit.set("pubsub 80 0 3600").unwrap();
         assert!(outbox.is_over(&limit) && outbox.over_since.is_none());

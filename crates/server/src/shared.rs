@@ -208,14 +208,21 @@ impl Shared {
         self.lock_clients().values().cloned().collect()
     }
 
-    /// Whether a client has sent nothing for longer than it may.
+    /// Notes that a client has sent or read something, if that may be too long ago.
+    pub fn note_activity(&self, client: &Client) {
+        if self.config.timeout.load(Relaxed) > 0 {
+            client.note_activity(millis_since_1970());
+        }
+    }
+
+    /// Whether a client has sent and read nothing for longer than it may.
     pub fn is_idle(&self, client: &Client) -> bool {
         let seconds = self.config.timeout.load(Relaxed);
         seconds > 0 && client.is_idle(millis_since_1970(), seconds)
     }
 
     /// Has the connections of clients that seem idle look whether they are: a command may be under
-    /// way.
+    /// way, or a reply.
     pub fn wake_idle_clients(&self) {
         if self.config.timeout.load(Relaxed) > 0 {
             let clients = self.lock_clients();

@@ -19,7 +19,7 @@ use tokio::time::timeout;
 use crate::resp::Writer;
 use crate::shared::Shared;
 
-/// Bytes of messages that wait for a node; beyond them they are dropped. As for a subscriber.
+/// Bytes of messages that wait for a node; beyond them they are dropped.
 const MOST: usize = 32 << 20;
 /// How long a node has to accept a connection, or a message.
 const PATIENCE: Duration = Duration::from_secs(2);

@@ -3,6 +3,7 @@
 use std::fmt::Write;
 use std::net::SocketAddr;
 use std::ops::RangeInclusive;
+use std::sync::atomic::Ordering::Relaxed;
 
 use timberline_remote::ComputeId;
 
@@ -138,6 +139,7 @@ pub(super) async fn cluster(call: &mut Call<'_>) -> Done {
         }
         // Of another node: it has been published there.
         (b"publish", 4) => {
+            call.session.client.is_node.store(true, Relaxed);
             let receivers = super::pubsub::deliver(call.shared, call.arg(2), call.arg(3));
             call.out.integer(receivers);
         }

@@ -68,8 +68,8 @@ impl From<timberline_remote::Error> for Failure {
 }
 
 impl From<NoRoom> for Failure {
-    fn from(no_room: NoRoom) -> Failure {
-        Failure::Store(no_room.into())
+    fn from(_: NoRoom) -> Failure {
+        Failure::NO_ROOM
     }
 }
 
