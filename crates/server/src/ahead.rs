@@ -3,6 +3,7 @@
 
 use std::ops::Range;
 
+use smallvec::SmallVec;
 use timberline_store::Places;
 
 use crate::command::{Command, Flags, find, float};
@@ -104,6 +105,16 @@ impl Ahead {
         let parsed = &self.commands[index];
         let args = parsed.args(&self.ranges, &self.words, input);
         (parsed.command, args)
+    }
+
+    /// The arguments of the GETs that come one after the other from a command on.
+    pub fn gets<'a>(&'a self, from: usize, input: &'a [u8]) -> SmallVec<[Args<'a>; MOST]> {
+        let commands = (from..self.len()).map(|index| self.command(index, input));
+        let is_get =
+            |command: &'static Command, args: &Args| command.name == "get" && args.len() == 2;
+        commands
+            .map_while(|(command, args)| command.filter(|it| is_get(it, &args)).map(|_| args))
+            .collect()
     }
 
     /// Has the keyspace prepare for the first key of each command.

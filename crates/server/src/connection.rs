@@ -240,7 +240,16 @@ impl<'a> Connection<'a> {
                 }
                 match std::mem::replace(&mut attempt, Attempt::None) {
                     Attempt::Done => {}
-                    Attempt::Waits(it) => it.run(shared, session, args, out, now).await,
+                    Attempt::Waits(it) => {
+                        let gets = ahead.gets(done, &self.input);
+                        if gets.len() > 1 && session.is_usual() && session.user.has_all_rights() {
+                            let run = it.run_gets(shared, session, &gets, out, now, ENOUGH).await;
+                            // The last of them is counted below.
+                            done += run - 1;
+                        } else {
+                            it.run(shared, session, args, out, now).await;
+                        }
+                    }
                     Attempt::None => {
                         let stream = &mut self.stream;
                         if let Some(passed) =
@@ -298,8 +307,7 @@ impl<'a> Connection<'a> {
     /// Executes the first of the commands that are there, as long as none has to wait, with all
     /// that they look at fetched at the same time. Returns how many, and what became of the next.
     fn execute_now(&mut self, ahead: &Ahead, now: i64) -> (usize, Attempt<'a>) {
-        let is_usual = self.session.replies == Replies::On && !self.session.is_subscribed();
-        if ahead.len() < 2 || !is_usual {
+        if ahead.len() < 2 || !self.session.is_usual() {
             return (0, Attempt::None);
         }
         let keyspace = &self.shared.keyspace;

@@ -76,6 +76,11 @@ impl Session {
         }
     }
 
+    /// Whether the client wants all replies, and gets nothing else.
+    pub fn is_usual(&self) -> bool {
+        self.replies == Replies::On && !self.is_subscribed()
+    }
+
     /// Whether it receives messages of any channel.
     pub fn is_subscribed(&self) -> bool {
         let none = self.channels.is_empty() && self.patterns.is_empty();

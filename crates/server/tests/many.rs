@@ -1,8 +1,8 @@
-//! Commands that name many records.
+//! Commands that name many records, and many commands of one client.
 
 mod client;
 
-use client::{Folder, Running};
+use client::{Folder, Running, encoded};
 
 const MIB: usize = 1 << 20;
 
@@ -63,6 +63,37 @@ fn a_command_that_names_many_gets_all_in_order() {
     let server = Running::new(&folder);
     let mut client = server.client();
     let null = |name: &[u8]| matches!(name, b"none" | b"hash");
+    // In a pipeline, with a key that changes among them.
+    for (part, (names, expected)) in names.chunks(13).zip(expected.chunks(13)).enumerate() {
+        let mut sent = Vec::new();
+        for (nth, name) in names.iter().enumerate() {
+            sent.extend(encoded(&[b"GET", name]));
+            if nth % 5 == 4 {
+                sent.extend(encoded(&[b"GET", b"count"]));
+                sent.extend(encoded(&[b"INCR", b"count"]));
+            }
+        }
+        client.send(&sent);
+        for (nth, (name, value)) in names.iter().zip(expected).enumerate() {
+            let reply = client.reply();
+            let is_none = reply.starts_with(b"$-1") || reply.starts_with(b"-WRONGTYPE");
+            assert_eq!(is_none, null(name));
+            assert!(is_none || reply == bulk(value));
+            if nth % 5 == 4 {
+                let count = 2 * part + nth / 5;
+                let before = match count {
+                    0 => b"$-1\r\n".to_vec(),
+                    _ => bulk(count.to_string().as_bytes()),
+                };
+                assert_eq!(client.reply(), before);
+                assert_eq!(client.reply(), format!(":{}\r\n", count + 1).as_bytes());
+            }
+        }
+    }
+    drop(client);
+    server.stop();
+    let server = Running::new(&folder);
+    let mut client = server.client();
     for part in names.chunks(40).zip(expected.chunks(40)) {
         let mut wanted = format!("*{}\r\n", part.0.len()).into_bytes();
         let (mut fields, mut scores) = (wanted.clone(), wanted.clone());

@@ -3,6 +3,7 @@
 use std::time::Instant;
 
 use super::row::Handler;
+use super::strings::reply_whole;
 use super::{Call, Command, UNUSUAL_LOCKS, admitted, finish, lock, lock_now, run_locked};
 use crate::keyspace::{Hint, Locks};
 use crate::resp::{Args, Writer};
@@ -42,6 +43,37 @@ impl<'s> Waiting<'s> {
         };
         let call = Call::new(shared, session, self.command, args, out, now);
         run_locked(call, self.began, locks, was_tried).await;
+    }
+
+    /// Runs GETs that its client sent one after the other, of which it is the first, and writes
+    /// their replies: what they read from the disk is read at the same time. Nobody changes a key
+    /// of them meanwhile, so none sees less than the one before. Returns how many were run: there
+    /// may be `enough` bytes of replies before the last.
+    pub async fn run_gets(
+        self,
+        shared: &'s Shared,
+        session: &mut Session,
+        gets: &[Args<'_>],
+        out: &mut Writer,
+        now: i64,
+        enough: usize,
+    ) -> usize {
+        // They are locked with the others, in order.
+        drop(self.locks);
+        let mut keys = gets.iter().map(|it| it.get(1).unwrap_or(&[]));
+        let _locks = shared.keyspace.locks.lock(keys.clone()).await;
+        let (mut began, mut run) = (self.began, 0);
+        while keys.len() > 0 && out.bytes.len() < enough {
+            for text in shared.keyspace.next_texts(&mut keys, now).await {
+                let start = out.bytes.len();
+                let mut call = Call::new(shared, session, self.command, gets[run], out, now);
+                let done = reply_whole(&mut call, text).await;
+                finish(call, done, start, began);
+                began = shared.slowlog.clock(session);
+                run += 1;
+            }
+        }
+        run
     }
 }
 

@@ -76,7 +76,13 @@ async fn text(call: &Call<'_>, key: &[u8]) -> Result<Option<Text>, Failed> {
 }
 
 pub(super) async fn get(call: &mut Call<'_>) -> Done {
-    match text(call, call.arg(1)).await? {
+    let text = call.keyspace().text(call.arg(1), call.now).await;
+    reply_whole(call, text).await
+}
+
+/// Replies with a string that was looked for.
+pub(super) async fn reply_whole(call: &mut Call<'_>, text: Result<Option<Text>, Failed>) -> Done {
+    match call.looked_up(text)? {
         Some(text) => reply(call, &text, 0..text.len()).await?,
         None => call.out.null(),
     }
