@@ -6,6 +6,7 @@ use std::sync::{Arc, Mutex, MutexGuard};
 
 use crate::client::Client;
 use crate::session::bytes_of;
+use crate::shared::millis_since_1970;
 
 type Subscribers = BTreeMap<u64, Arc<Client>>;
 
@@ -90,6 +91,7 @@ impl Subscriptions {
         let gone = self.shards.extract_if(|channel, _| !is_kept(channel));
         for (channel, subscribers) in gone {
             for client in subscribers.values() {
+                client.note_activity(millis_since_1970());
                 let left = client.shards.fetch_sub(1, Relaxed) - 1;
                 client.shard_bytes.fetch_sub(bytes_of(&channel), Relaxed);
                 client.send(|out| {

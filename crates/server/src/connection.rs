@@ -243,9 +243,10 @@ impl<'a> Connection<'a> {
                     Attempt::Waits(it) => {
                         let gets = ahead.gets(done, &self.input);
                         if gets.len() > 1 && session.is_usual() && session.user.has_all_rights() {
-                            let run = it.run_gets(shared, session, &gets, out, now, ENOUGH).await;
-                            // The last of them is counted below.
-                            done += run - 1;
+                            let run = it.run_gets(shared, session, &gets, out, now, ENOUGH);
+                            // Its future is no part of each connection's. The last of them is
+                            // counted below.
+                            done += Box::pin(run).await - 1;
                         } else {
                             it.run(shared, session, args, out, now).await;
                         }

@@ -42,14 +42,23 @@ impl Rate {
 
 /// Looks at the server, for ever.
 pub(crate) async fn watch(shared: Arc<Shared>) {
-    let (mut was_over, mut had_failed) = (false, false);
+    let (mut was_over, mut had_failed, mut was_timed) = (false, false, false);
     let mut rate = Rate(VecDeque::new());
     loop {
         let commands = shared.stats.counts().commands;
         let a_second = rate.sample(Instant::now(), commands);
         shared.stats.commands_a_second.store(a_second, Relaxed);
         shared.measure_memory();
-        shared.wake_idle_clients();
+        let is_timed = shared.config.timeout.load(Relaxed) > 0;
+        match is_timed && !was_timed {
+            // Until now, only their commands were noted.
+            true => shared
+                .clients()
+                .iter()
+                .for_each(|it| shared.note_activity(it)),
+            false => shared.wake_idle_clients(),
+        }
+        was_timed = is_timed;
         let is_over = shared.is_over_memory();
         if is_over != was_over {
             let resident = shared.resident.load(Relaxed);

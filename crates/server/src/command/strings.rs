@@ -260,7 +260,8 @@ pub(super) async fn mget(call: &mut Call<'_>) -> Done {
     call.out.array(call.args.len() - 1);
     let mut keys = call.args.iter().skip(1);
     while keys.len() > 0 {
-        for text in call.keyspace().next_texts(&mut keys, call.now).await {
+        let texts = call.keyspace().next_texts(&mut keys, call.now, usize::MAX);
+        for text in texts.await {
             match call.looked_up(text) {
                 Ok(Some(text)) => reply(call, &text, 0..text.len()).await?,
                 Ok(None) | Err(Failed::WrongType) => call.out.null(),

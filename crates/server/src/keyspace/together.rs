@@ -16,11 +16,12 @@ const BYTES: u64 = 256 << 10;
 
 impl Keyspace {
     /// The strings of the next keys, as [`text`](Self::text) finds each: at least one, if there is
-    /// another key.
+    /// another key, and more if they have about so many bytes at most.
     pub async fn next_texts<'k>(
         &self,
         keys: &mut (impl Iterator<Item = &'k [u8]> + Clone),
         now: i64,
+        bytes: usize,
     ) -> Vec<Result<Option<Text>, Failed>> {
         let mut rest = keys.clone();
         let first = rest.next().map(string_key);
@@ -31,7 +32,8 @@ impl Keyspace {
             *keys = rest;
             return vec![Ok(Some(Text::Whole(entry)))];
         }
-        let some = self.together(keys, |key| Some(string_key(key))).await;
+        let record = |key: &[u8]| Some(string_key(key));
+        let some = self.together(keys, record, bytes as u64).await;
         join_all(some.iter().map(|key| self.text(key, now))).await
     }
 
@@ -51,7 +53,7 @@ impl Keyspace {
             *names = rest;
             return vec![Ok(value)];
         }
-        let some = self.together(names, record).await;
+        let some = self.together(names, record, BYTES).await;
         join_all(some.iter().map(|name| self.element(entry, name))).await
     }
 
@@ -67,12 +69,14 @@ impl Keyspace {
         }
     }
 
-    /// Takes those of the next names whose records may be read at the same time. `record` says
-    /// which that is, if each has one. How long those of memory servers are is not known before.
+    /// Takes those of the next names whose records may be read at the same time, of about so many
+    /// bytes at most. `record` says which that is, if each has one. How long those of memory
+    /// servers are is not known before.
     async fn together<'k>(
         &self,
         names: &mut (impl Iterator<Item = &'k [u8]> + Clone),
         record: impl Fn(&[u8]) -> Option<StoreKey>,
+        most_bytes: u64,
     ) -> SmallVec<[&'k [u8]; MOST]> {
         let most = if self.pool.is_some() { 1 } else { MOST };
         let next = names.clone().take(most);
@@ -82,7 +86,7 @@ impl Keyspace {
         let (mut bytes, mut fitting) = (0u64, 0);
         for key in &keys {
             bytes = bytes.saturating_add(self.store.bytes_of(key).await);
-            if bytes > BYTES {
+            if bytes > most_bytes.min(BYTES) {
                 break;
             }
             fitting += 1;
