@@ -64,18 +64,8 @@ pub(super) async fn hget(call: &mut Call<'_>) -> Done {
 
 pub(super) async fn hmget(call: &mut Call<'_>) -> Done {
     let found = hash(call).await?;
-    call.out.array(call.args.len() - 2);
-    let mut fields = call.args.iter().skip(2);
-    let Some(entry) = found else {
-        fields.for_each(|_| call.out.null());
-        return Ok(());
-    };
-    while fields.len() > 0 {
-        for value in call.keyspace().next_elements(&entry, &mut fields).await {
-            call.out.bulk_or_null(value?.as_deref());
-        }
-    }
-    Ok(())
+    let write = |call: &mut Call, value: Option<&[u8]>| call.out.bulk_or_null(value);
+    call.reply_elements(found, write).await
 }
 
 pub(super) async fn hdel(call: &mut Call<'_>) -> Done {

@@ -129,6 +129,27 @@ impl<'a> Call<'a> {
         &self.shared.keyspace
     }
 
+    /// Replies with what `write` makes of the elements that its arguments name, from the second on,
+    /// of a key that was looked for.
+    async fn reply_elements(
+        &mut self,
+        found: Option<Entry>,
+        write: impl Fn(&mut Call<'a>, Option<&[u8]>),
+    ) -> Done {
+        let mut names = self.args.iter().skip(2);
+        self.out.array(names.len());
+        let Some(entry) = found else {
+            names.for_each(|_| write(self, None));
+            return Ok(());
+        };
+        while names.len() > 0 {
+            for value in self.keyspace().next_elements(&entry, &mut names).await {
+                write(self, value?.as_deref());
+            }
+        }
+        Ok(())
+    }
+
     /// A key of any type, as [`Keyspace::find`] finds it.
     pub async fn find(&self, key: &[u8]) -> Result<Option<Entry>, Failure> {
         let found = self.keyspace().find(key, self.now).await;

@@ -166,18 +166,8 @@ fn score_or_null(call: &mut Call, score: Option<f64>) {
 
 pub(super) async fn zmscore(call: &mut Call<'_>) -> Done {
     let found = sorted(call).await?;
-    call.out.array(call.args.len() - 2);
-    let mut members = call.args.iter().skip(2);
-    let Some(entry) = found else {
-        members.for_each(|_| call.out.null());
-        return Ok(());
-    };
-    while members.len() > 0 {
-        for score in call.keyspace().next_elements(&entry, &mut members).await {
-            score_or_null(call, score?.map(|it| score_of(&it)));
-        }
-    }
-    Ok(())
+    let write = |call: &mut Call, value: Option<&[u8]>| score_or_null(call, value.map(score_of));
+    call.reply_elements(found, write).await
 }
 
 pub(super) async fn zrank(call: &mut Call<'_>) -> Done {
