@@ -59,4 +59,4 @@ pub use queue::Counts;
 pub use simulation::{Faults, SECTOR, Simulation};
 #[cfg(target_os = "linux")]
 pub use task_driver::TaskDriver;
-pub use wait::wait_for;
+pub use wait::{wait_for, yield_now};

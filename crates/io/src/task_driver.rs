@@ -10,6 +10,7 @@ use std::task::Poll;
 
 use crate::queue::Queue;
 use crate::uring::Ring;
+use crate::yield_now;
 
 /// Carries out the requests of the tasks of one thread, as one of them. When it is dropped,
 /// requests that were not begun fail, and it waits for the others.
@@ -60,18 +61,6 @@ impl TaskDriver {
             self.queue.bell().rise();
         }
     }
-}
-
-async fn yield_now() {
-    let mut has_yielded = false;
-    poll_fn(|context| {
-        if std::mem::replace(&mut has_yielded, true) {
-            return Poll::Ready(());
-        }
-        context.waker().wake_by_ref();
-        Poll::Pending
-    })
-    .await;
 }
 
 impl AsFd for TaskDriver {

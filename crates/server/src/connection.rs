@@ -7,6 +7,7 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering::Relaxed;
 use std::task::Poll;
 
+use timberline_io::yield_now;
 use tokio::io::AsyncWrite;
 use tokio::net::TcpStream;
 use tracing::{debug, warn};
@@ -189,7 +190,11 @@ impl<'a> Connection<'a> {
         self.session.clock = None;
         self.session.count_commands(self.shared);
         let is_broken = executed?;
-        others_first().await;
+        // The other connections that are queued on this thread run their commands first. A client
+        // that sleeps is woken by the first reply that it gets, which takes the kernel as long as
+        // some commands take. With the replies of all connections sent one after the other, it is
+        // awake when the second one comes.
+        yield_now().await;
         self.flush().await?;
         match is_broken {
             true => Err(io::ErrorKind::InvalidData.into()),
@@ -355,23 +360,6 @@ impl<'a> Connection<'a> {
         self.accounted = bytes;
         !(is_large && memory.is_full()) && self.input.len() <= self.shared.config.max_query()
     }
-}
-
-/// Lets the other connections that are queued on this thread run their commands first.
-///
-/// A client that sleeps is woken by the first reply that it gets, which takes the kernel as long as
-/// some commands take. With the replies of all connections sent one after the other, it is awake
-/// when the second one comes.
-async fn others_first() {
-    let mut is_next = false;
-    std::future::poll_fn(|context| {
-        if std::mem::replace(&mut is_next, true) {
-            return Poll::Ready(());
-        }
-        context.waker().wake_by_ref();
-        Poll::Pending
-    })
-    .await;
 }
 
 /// Runs a command that waits until it is done. Returns the time in milliseconds since 1970.

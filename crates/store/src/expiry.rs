@@ -231,7 +231,7 @@ impl Inner {
                 self.settle(&key, at);
             }
             self.bound_snapshots();
-            crate::join::take_turns().await;
+            timberline_io::yield_now().await;
         }
     }
 }

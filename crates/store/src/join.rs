@@ -3,6 +3,8 @@
 use std::pin::pin;
 use std::task::Poll;
 
+use timberline_io::yield_now;
+
 /// Runs two futures on one task, to the end of both.
 pub async fn join<A: Future, B: Future>(a: A, b: B) -> (A::Output, B::Output) {
     let (mut a, mut b) = (pin!(a), pin!(b));
@@ -40,21 +42,8 @@ impl Turn {
         let is_over = self.0 >= most;
         if is_over {
             self.0 = 0;
-            take_turns().await;
+            yield_now().await;
         }
         is_over
     }
-}
-
-/// Lets the task's other futures and other tasks go on first.
-pub(crate) async fn take_turns() {
-    let mut is_first = true;
-    std::future::poll_fn(|context| {
-        if std::mem::take(&mut is_first) {
-            context.waker().wake_by_ref();
-            return Poll::Pending;
-        }
-        Poll::Ready(())
-    })
-    .await;
 }

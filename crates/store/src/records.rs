@@ -3,11 +3,10 @@
 use std::pin::Pin;
 use std::task::{Context, Poll, Waker};
 
-use timberline_io::{Buffer, SECTOR};
+use timberline_io::{Buffer, SECTOR, yield_now};
 
 use crate::Error;
 use crate::index::GROUP;
-use crate::join::take_turns;
 use crate::location::{GRAIN, Location};
 use crate::read::{read, read_into};
 use crate::record::{HEADER, Kind, Moved, Record};
@@ -287,7 +286,7 @@ impl<'a> Records<'a> {
             if chunk.to < end {
                 self.ahead = Some(self.begin(chunk.to, end, buffer)?);
                 // So that a driver on this thread gives it to the disk before what follows.
-                take_turns().await;
+                yield_now().await;
             }
         }
         Ok(())
