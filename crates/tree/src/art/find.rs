@@ -34,13 +34,15 @@ pub enum Cursor<'t> {
 
 /// The end of a key's path at which its record was not: no link, or one to a leaf of another key.
 pub struct End<'t, R> {
-    /// The place of the link, to which the whole key led: no part of a prefix was skipped.
+    /// The place of the link.
     pub parent: Parent<'t, R>,
     pub leaf: Option<Leaf<'t>>,
     /// The key's first bytes, this many, lead to it.
     pub depth: usize,
     /// Inner nodes above.
     pub level: u8,
+    /// Whether part of a prefix was not compared: the key may belong above.
+    pub trusts: bool,
 }
 
 /// Where a record that is absent belongs.
@@ -79,14 +81,12 @@ impl Passed {
     /// The end of a path below what was passed.
     #[inline(always)]
     fn end<'t, R>(self, parent: Parent<'t, R>, leaf: Option<Leaf<'t>>) -> Miss<'t, R> {
-        if self.trusts {
-            return Miss::Elsewhere;
-        }
         Miss::At(End {
             parent,
             leaf,
             depth: self.depth,
             level: self.nodes.min(u8::MAX.into()) as u8,
+            trusts: self.trusts,
         })
     }
 

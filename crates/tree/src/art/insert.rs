@@ -226,6 +226,7 @@ impl<M: Memory, R: Reach> Tree<M, R> {
             leaf,
             depth,
             level,
+            trusts,
         } = end;
         let site = Site {
             parent,
@@ -234,9 +235,21 @@ impl<M: Memory, R: Reach> Tree<M, R> {
             guard,
         };
         match leaf {
+            None if trusts && !self.leads(insert.key, &site)? => Err(Abort::Restart),
             None => self.hang(insert, site),
+            // It knows the whole path.
             Some(leaf) => self.branch_off(insert, site, leaf),
         }
+    }
+
+    /// Whether a key begins with the whole path to the node's entry at which it ends.
+    #[inline(never)]
+    fn leads(&self, key: &[u8], site: &Site<'_, R>) -> Result<bool, Restart> {
+        let Parent::Node(inner, _) = site.parent else {
+            return Ok(false);
+        };
+        let branch = site.depth - 1;
+        Ok(self.same(key, inner, branch)? == branch)
     }
 
     /// Links a leaf where no link is, if a node has room for it.
