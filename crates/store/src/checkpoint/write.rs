@@ -19,7 +19,7 @@ use crate::{Error, Store};
 const FEWEST: u32 = 4;
 /// Keys after which others have a turn, who may be on the same thread: a get would wait for all
 /// keys of a page, which takes milliseconds.
-const KEYS: u32 = 64;
+const KEYS: u32 = 512;
 
 impl Store {
     /// Begins a checkpoint of the index, without waiting. [`maintain`](Self::maintain) writes one
