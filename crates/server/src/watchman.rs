@@ -50,13 +50,13 @@ pub(crate) async fn watch(shared: Arc<Shared>) {
         shared.stats.commands_a_second.store(a_second, Relaxed);
         shared.measure_memory();
         let is_timed = shared.config.timeout.load(Relaxed) > 0;
-        match is_timed && !was_timed {
+        if is_timed && !was_timed {
             // Until now, only their commands were noted.
-            true => shared
-                .clients()
-                .iter()
-                .for_each(|it| shared.note_activity(it)),
-            false => shared.wake_idle_clients(),
+            for client in shared.clients() {
+                shared.note_activity(&client);
+            }
+        } else {
+            shared.wake_idle_clients();
         }
         was_timed = is_timed;
         let is_over = shared.is_over_memory();
