@@ -6,7 +6,7 @@ use std::ops::Range;
 use smallvec::SmallVec;
 use timberline_store::Places;
 
-use crate::command::{Command, Flags, find, float};
+use crate::command::{Command, Flags, find};
 use crate::keyspace::{Hints, Keyspace, Place};
 use crate::resp::{Args, Broken, Limits, Parser};
 
@@ -140,9 +140,7 @@ impl Ahead {
                 _ if command.flags.has(Flags::OVERWRITES) => return Place::Overwritten(key),
                 _ => return Place::String(key),
             };
-            let is_scored = command.name == "zadd" && args.len() == 4;
-            let score = is_scored.then(|| float(args.get(2)?)).flatten();
-            member.map_or(Place::None, |member| Place::Element(key, member, score))
+            member.map_or(Place::None, |member| Place::Element(key, member))
         });
         keyspace.prepare(held, places, hints);
     }

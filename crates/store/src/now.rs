@@ -133,34 +133,16 @@ impl Store {
         key: &[u8],
         read: impl FnOnce(&[u8]) -> T,
     ) -> Poll<T> {
-        let Some(location) = self.location_at(place, key) else {
+        let word = self.inner.index.get_at(place.spot, key);
+        let Some(word) = word.filter(|&word| word != PENDING) else {
             return Poll::Pending;
         };
+        let location = Location::from_word(word);
         match self.inner.find_now_at(location, place.chunk, key, read) {
             Poll::Ready(Some(found)) => Poll::Ready(found),
             // It may have expired, or been moved: who asks the index will know.
             Poll::Ready(None) | Poll::Pending => Poll::Pending,
         }
-    }
-
-    /// What `read` makes of the value of a key that [`prepare`](Self::prepare) found there, if it
-    /// is in memory: a look ahead of the one that a client asked for, so it counts for nothing. A
-    /// writer may wait for `read`, so it must not call the store.
-    pub fn peek_at<T>(
-        &self,
-        place: KeyPlace<'_>,
-        key: &[u8],
-        read: impl FnOnce(&[u8]) -> T,
-    ) -> Option<T> {
-        let location = self.location_at(place, key)?;
-        self.inner.peek(location, place.chunk, key, read)
-    }
-
-    /// Where the record lies of a key that was found there.
-    fn location_at(&self, place: KeyPlace<'_>, key: &[u8]) -> Option<Location> {
-        let word = self.inner.index.get_at(place.spot, key);
-        word.filter(|&word| word != PENDING)
-            .map(Location::from_word)
     }
 
     /// As [`put`](Self::put) if that need not wait; otherwise does nothing.

@@ -66,33 +66,6 @@ impl Inner {
         found.map_or(Poll::Pending, Poll::Ready)
     }
 
-    /// What `read` makes of the value of the record that lies there, of this key, if it is in the
-    /// window or the cache. A look that nobody asked for: it is not counted, and caches nothing.
-    pub fn peek<T>(
-        &self,
-        location: Location,
-        near: ChunkNumber,
-        key: &[u8],
-        read: impl FnOnce(&[u8]) -> T,
-    ) -> Option<T> {
-        if location.is_large() {
-            return None;
-        }
-        let mut read = Some(read);
-        let mut once = |expires, value: &[u8]| {
-            let read = read.take().filter(|_| self.counts(expires))?;
-            Some(read(value))
-        };
-        let passing = self.window.read_near(near, location, |bytes, _| {
-            let record = put_of(Record::decode_checked(bytes), key)?;
-            once(record.expires, record.value)
-        });
-        match passing {
-            Some(found) => found,
-            None => self.cache.read_now(location, once)?,
-        }
-    }
-
     /// What `read` makes of the record that lies there, of this key, if it is in memory.
     fn read_now<T>(
         &self,

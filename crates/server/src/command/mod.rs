@@ -45,7 +45,7 @@ use crate::shared::Shared;
 pub(crate) use attempt::{Attempt, dispatch_now};
 pub(crate) use failure::Failure;
 pub(crate) use flags::Flags;
-pub(crate) use number::{decimal, float};
+pub(crate) use number::decimal;
 pub(crate) use pattern::matches;
 pub(crate) use pubsub::leave;
 pub(crate) use row::Command;

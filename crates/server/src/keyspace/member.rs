@@ -85,6 +85,6 @@ impl Keyspace {
 }
 
 /// The key of a member in the order of scores.
-pub(super) fn place_key(id: u64, score: f64, member: &[u8]) -> StoreKey {
+fn place_key(id: u64, score: f64, member: &[u8]) -> StoreKey {
     store_key(b'z', &[&id.to_be_bytes(), &sortable(score), member])
 }

@@ -6,11 +6,8 @@ use std::task::Poll;
 use smallvec::SmallVec;
 use timberline_store::{KeyPlace, Places};
 
-use super::aggregate::score_of;
-use super::elements::NAME;
 use super::locks::Stripe;
-use super::member::place_key;
-use super::{Entry, Keyspace, StoreKey};
+use super::{Entry, Keyspace};
 
 /// Bytes of keys that there is room for at first.
 const BYTES: usize = 1024;
@@ -22,8 +19,8 @@ pub enum Place<'a> {
     String(&'a [u8]),
     /// A string that is overwritten, whatever it is.
     Overwritten(&'a [u8]),
-    /// An element of a hash, set or sorted set; in the last maybe with the score that it gets.
-    Element(&'a [u8], &'a [u8], Option<f64>),
+    /// An element of a hash, set or sorted set.
+    Element(&'a [u8], &'a [u8]),
     /// Nothing that is known in advance.
     None,
 }
@@ -50,8 +47,6 @@ struct Wanted<'h> {
     stripe: Stripe,
     /// Of an element: the key that has it.
     owner: Option<u16>,
-    /// Of a member that gets a score: the id of its sorted set, and that.
-    score: Option<(u64, f64)>,
     place: Option<KeyPlace<'h>>,
 }
 
@@ -134,8 +129,8 @@ impl Keyspace {
         // The last key that has elements.
         let mut last: Option<(&[u8], Owner)> = None;
         for (of, place) in (0..=u16::MAX).zip(places) {
-            let (key, name, score) = match place {
-                Place::Element(key, name, score) => (key, name, score),
+            let (key, name) = match place {
+                Place::Element(key, name) => (key, name),
                 Place::String(key) | Place::Overwritten(key) => {
                     let wanted = Wanted {
                         of,
@@ -143,7 +138,6 @@ impl Keyspace {
                         is_read: matches!(place, Place::String(_)),
                         stripe: Stripe::of(key),
                         owner: None,
-                        score: None,
                         place: None,
                     };
                     hints.wanted.push(wanted);
@@ -165,7 +159,6 @@ impl Keyspace {
                 is_read: true,
                 stripe,
                 owner: Some(owner),
-                score: score.map(|score| (id, score)),
                 place: None,
             };
             hints.wanted.push(wanted);
@@ -180,28 +173,6 @@ impl Keyspace {
         for (wanted, place) in hints.wanted.iter_mut().zip(found) {
             wanted.place = place;
         }
-        if hints.wanted.iter().any(|it| it.score.is_some()) {
-            self.prepare_orders(held, hints);
-        }
-    }
-
-    /// The same of the places in the order of scores that members leave, and get.
-    fn prepare_orders(&self, held: &Places<'_>, hints: &Hints) {
-        let mut places = SmallVec::<[StoreKey; 32]>::new();
-        for wanted in &hints.wanted {
-            let Some((id, new)) = wanted.score else {
-                continue;
-            };
-            let key = &hints.bytes[wanted.key.clone()];
-            let old = wanted.place;
-            let old = old.and_then(|place| self.store.peek_at(place, key, score_of));
-            if old != Some(new) {
-                let scores = [Some(new), old].into_iter().flatten();
-                places.extend(scores.map(|score| place_key(id, score, &key[NAME..])));
-            }
-        }
-        let keys: SmallVec<[&[u8]; 32]> = places.iter().map(|it| &it[..]).collect();
-        self.store.prepare(held, &keys, |_| false);
     }
 
     /// The letter and the id of a key's elements, if it has some that can be found without waiting,
