@@ -71,8 +71,8 @@ pub(crate) fn bytes_of(key: usize, value: usize, expires: bool) -> usize {
     (key_at(expires) + key + value).next_multiple_of(GRAIN as usize)
 }
 
-/// Where the key begins.
-fn key_at(expires: bool) -> usize {
+/// Where the key begins: bytes of a record beside its key, its value and what rounds them up.
+pub(crate) fn key_at(expires: bool) -> usize {
     HEADER + if expires { 8 } else { 0 }
 }
 

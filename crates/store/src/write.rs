@@ -11,7 +11,7 @@ use crate::index::Spot;
 use crate::location::Location;
 use crate::log::{Appended, NewRecord, State};
 use crate::pieces::{Descriptor, Pending, Value, is_large};
-use crate::record::{Kind, NEVER, bytes_of};
+use crate::record::{Kind, NEVER, bytes_of, key_at};
 use crate::segment::Segment;
 use crate::store::{Inner, PENDING, stripe_of};
 use crate::{Durability, Error, MAX_EXPIRING_KEY, MAX_KEY, MAX_VALUE};
@@ -160,7 +160,7 @@ impl Inner {
     /// Whether a record with this key and a value of so many bytes can be.
     pub fn check_key(&self, key: &[u8], value: usize, expires: bool) -> Result<(), Error> {
         let longest = if expires { MAX_EXPIRING_KEY } else { MAX_KEY };
-        let others = bytes_of(0, value, expires);
+        let others = key_at(expires) + value;
         let longest = longest.min(self.log.options().largest().saturating_sub(others));
         match key.len() > longest {
             true => Err(Error::KeyTooLong(key.len(), longest)),

@@ -37,6 +37,22 @@ async fn put(store: &Store, key: &[u8], value: &[u8]) {
     store.put(key, value).await.expect("there is space");
 }
 
+/// Whether a value is in pieces depends on its key, too.
+#[test]
+fn values_of_about_the_longest_record_are_put() {
+    let (_, disk, mut driver) = simulated(2);
+    driver.block_on(with_store(&disk, options(), async |store| {
+        for bytes in PIECE - 24..PIECE + 24 {
+            for key in 1..20 {
+                let (key, value) = (vec![7; key], vec![bytes as u8; bytes]);
+                put(store, &key, &value).await;
+                let found = store.get(&key).await.expect("it is read");
+                assert_eq!(found, Some(value));
+            }
+        }
+    }));
+}
+
 #[test]
 fn large_values_are_put_read_and_kept() {
     for with_checkpoint in [true, false] {
