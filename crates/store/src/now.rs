@@ -6,10 +6,9 @@ use smallvec::SmallVec;
 use timberline_tree::Held;
 
 use crate::index::{Found, Spot};
-use crate::location::Location;
 use crate::log::NewRecord;
 use crate::record::NEVER;
-use crate::store::PENDING;
+use crate::store::location_of;
 use crate::window::ChunkNumber;
 use crate::{Error, Store};
 
@@ -19,6 +18,15 @@ pub struct KeyPlace<'h> {
     pub(crate) spot: Spot<'h>,
     /// Where in the log's window its record was.
     chunk: ChunkNumber,
+    waits: bool,
+}
+
+impl KeyPlace<'_> {
+    /// Whether whoever reads the value waits for the disk or for slow memory, unless it is
+    /// [fetched](crate::Fetched). Of a value that was not to be near, it does not say so.
+    pub fn waits(&self) -> bool {
+        self.waits
+    }
 }
 
 /// A write that takes effect together with others, and borrows what it writes.
@@ -101,26 +109,26 @@ impl Store {
         }
         let found = self.inner.find_many(&places.0, keys);
         let wanted = found.iter().enumerate().filter_map(|(index, it)| {
-            let word = it.filter(|it| it.0 != PENDING && is_read(index))?.0;
-            Some((index, Location::from_word(word)))
+            let word = it.filter(|_| is_read(index)).map(|it| it.0);
+            Some((index, location_of(word)?))
         });
         let place = |it: &Found<'h>| {
-            let (spot, chunk) = ((*it)?.1?, ChunkNumber::default());
-            Some(KeyPlace { spot, chunk })
+            Some(KeyPlace {
+                spot: (*it)?.1?,
+                chunk: ChunkNumber::default(),
+                waits: false,
+            })
         };
         let mut places: SmallVec<[_; 16]> = found.iter().map(place).collect();
-        let mut elsewhere = SmallVec::<[Location; 16]>::new();
-        self.inner
-            .window
-            .touch(wanted, |(index, location), number| {
-                match (number, &mut places[index]) {
-                    (None, _) => elsewhere.push(location),
-                    (Some(number), Some(place)) => place.chunk = number,
-                    (Some(_), None) => {}
-                }
-            });
-        if !elsewhere.is_empty() {
-            self.inner.cache.touch(&elsewhere);
+        let waiting = self.inner.look(wanted, |index, chunk| {
+            if let Some(place) = &mut places[index] {
+                place.chunk = chunk;
+            }
+        });
+        for (index, _) in waiting {
+            if let Some(place) = &mut places[index] {
+                place.waits = true;
+            }
         }
         places
     }
@@ -134,10 +142,9 @@ impl Store {
         read: impl FnOnce(&[u8]) -> T,
     ) -> Poll<T> {
         let word = self.inner.index.get_at(place.spot, key);
-        let Some(word) = word.filter(|&word| word != PENDING) else {
+        let Some(location) = location_of(word) else {
             return Poll::Pending;
         };
-        let location = Location::from_word(word);
         match self.inner.find_now_at(location, place.chunk, key, read) {
             Poll::Ready(Some(found)) => Poll::Ready(found),
             // It may have expired, or been moved: who asks the index will know.

@@ -5,6 +5,7 @@ use std::ops::Range;
 use std::sync::Arc;
 use std::task::Poll;
 
+use smallvec::SmallVec;
 use timberline_io::{Buffer, File, SECTOR, is_unreadable};
 
 use crate::Error;
@@ -66,7 +67,8 @@ impl Inner {
         found.map_or(Poll::Pending, Poll::Ready)
     }
 
-    /// What `read` makes of the record that lies there, of this key, if it is in memory.
+    /// What `read` makes of the record that lies there, of this key, if it is in memory, or was
+    /// fetched.
     fn read_now<T>(
         &self,
         location: Location,
@@ -74,14 +76,22 @@ impl Inner {
         key: &[u8],
         read: impl FnOnce(Record) -> T,
     ) -> Option<T> {
-        let found = self.read_in_memory(location, near, key, read);
-        if found.is_some() {
+        let mut read = Some(read);
+        let mut once = |record: Record| read.take().map(|read| read(record));
+        if let Some(found) = self.read_in_memory(location, near, key, &mut once) {
             self.reads.note_memory();
+            return found;
         }
-        found
+        let (found, is_new) = self.fetches.get(location)?;
+        self.note_waited(&found, is_new);
+        let record = Record::new(Kind::Put, 0, key, &found.value);
+        once(Record {
+            expires: found.expires,
+            ..record
+        })
     }
 
-    /// The same, uncounted.
+    /// The same, if it is in memory; uncounted.
     fn read_in_memory<T>(
         &self,
         location: Location,
@@ -132,6 +142,37 @@ impl Inner {
         read(Record::decode_checked(head.read(offset)?)?)
     }
 
+    /// Has the processor bring these records near, as far as they are in memory, all at the same
+    /// time. `near` gets the chunk of each that is in the window. Returns those for which a read
+    /// waits for the disk or for slow memory, fetched or not; but values in pieces are another
+    /// matter.
+    pub fn look(
+        &self,
+        records: impl Iterator<Item = (usize, Location)>,
+        mut near: impl FnMut(usize, ChunkNumber),
+    ) -> SmallVec<[(usize, Location); 16]> {
+        let mut elsewhere = SmallVec::<[(usize, Location); 16]>::new();
+        let tell = |record: (usize, Location), chunk| match chunk {
+            Some(chunk) => near(record.0, chunk),
+            None => elsewhere.push(record),
+        };
+        self.window.touch(records, tell);
+        // Most of those that are in no file yet are in the same segment.
+        let mut segment: Option<Arc<Segment>> = None;
+        elsewhere.retain(|&mut (_, location)| {
+            if location.is_large() || self.cache.touch(location) {
+                return false;
+            }
+            let id = location.segment();
+            if segment.as_ref().is_none_or(|it| it.id() != id) {
+                segment = self.log.segment(id);
+            }
+            let segment = segment.as_ref();
+            segment.is_some_and(|it| it.written() > location.offset())
+        });
+        elsewhere
+    }
+
     /// The record that lies there, of this key, expired or not; `None` if its segment was erased.
     pub async fn read(&self, location: Location, key: &[u8]) -> Result<Option<Found>, Error> {
         self.read_from(|id| self.log.segment(id), location, key)
@@ -154,28 +195,53 @@ impl Inner {
         if let Some(found) = self.read_now(location, near, key, found) {
             return Ok(Some(found));
         }
+        let waited = self.wait_for(segment, location, key).await?;
+        Ok(waited.map(|(found, is_new)| {
+            self.note_waited(&found, is_new);
+            found
+        }))
+    }
+
+    /// The same of a record that has to be waited for; and whether it comes from the disk, so that
+    /// the cache has yet to see it.
+    pub async fn wait_for(
+        &self,
+        segment: impl FnOnce(SegmentId) -> Option<Arc<Segment>>,
+        location: Location,
+        key: &[u8],
+    ) -> Result<Option<(Found, bool)>, Error> {
+        let found = |expires, value| Found {
+            location,
+            expires,
+            value,
+        };
         if let Some((expires, value)) = self.cache.read(location).await {
-            self.reads.note_memory();
-            return Ok(Some(Found {
-                location,
-                expires,
-                value,
-            }));
+            return Ok(Some((found(expires, value), false)));
         }
         let Some(segment) = segment(location.segment()) else {
             return Ok(None);
         };
         let under_way = self.reads.begin_disk();
-        let read = self.on_disk(&segment, location, |it| put_of(Some(it), key).map(found));
+        let read = self.on_disk(&segment, location, |it| {
+            put_of(Some(it), key).map(|it| found(it.expires, it.value.to_vec()))
+        });
         let (found, bytes) = read.await?;
         drop(under_way);
         self.reads.note_disk();
-        self.cache
-            .insert_read(location, found.expires, &found.value);
         if !self.cache.has_room() && self.window.pass(bytes) {
             self.fit_cache();
         }
-        Ok(Some(found))
+        Ok(Some((found, true)))
+    }
+
+    /// An operation got a record that had to be waited for; one from the disk was counted there.
+    fn note_waited(&self, found: &Found, is_new: bool) {
+        match is_new {
+            true => self
+                .cache
+                .insert_read(found.location, found.expires, &found.value),
+            false => self.reads.note_memory(),
+        }
     }
 
     /// What `found` makes of the record that lies there in a segment's file, and how many bytes

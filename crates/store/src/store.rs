@@ -11,6 +11,7 @@ use timberline_tree::Held;
 
 use crate::cache::Cache;
 use crate::deadlines::Deadlines;
+use crate::fetched::Fetches;
 use crate::first_bytes::FirstBytes;
 use crate::index::{Found, Index};
 use crate::location::Location;
@@ -69,12 +70,19 @@ pub(crate) struct Inner {
     /// What opening found damaged.
     pub dropped: Vec<Dropped>,
     pub reads: Reads,
+    pub fetches: Fetches,
     /// Keeps others out of the folder.
     _lock: Lock,
 }
 
 /// In the index, a key whose first record is about to be appended. No record lies there.
 pub(crate) const PENDING: u64 = 0;
+
+/// Where the record of a key lies that has this word in the index.
+pub(crate) fn location_of(word: Option<u64>) -> Option<Location> {
+    word.filter(|&word| word != PENDING)
+        .map(Location::from_word)
+}
 
 /// What a store holds and has done since it was opened.
 #[derive(Clone, Copy, PartialEq, Debug)]
@@ -157,6 +165,7 @@ impl Store {
             first_bytes: recovered.first_bytes,
             dropped: recovered.report.damaged.clone(),
             reads: Reads::default(),
+            fetches: Fetches::default(),
             _lock: recovered.lock,
         };
         inner.fit_cache();
@@ -193,6 +202,11 @@ impl Store {
     /// The disk that it is on.
     pub fn disk(&self) -> &Disk {
         &self.inner.disk
+    }
+
+    /// Whether the index may be in slow memory, so that nothing is done without waiting.
+    pub fn is_index_slow(&self) -> bool {
+        self.inner.index.is_tiered()
     }
 
     /// Keys in the store, those included that expired and that maintenance did not remove yet.
@@ -346,8 +360,7 @@ impl Store {
 impl Inner {
     /// Where the record of a key lies, which may have expired.
     pub fn locate(&self, key: &[u8]) -> Option<Location> {
-        let word = self.index.get(key).filter(|&word| word != PENDING)?;
-        Some(Location::from_word(word))
+        location_of(self.index.get(key))
     }
 
     /// The same. Where the index is in slow memory, other operations go on meanwhile.
@@ -355,9 +368,7 @@ impl Inner {
         if !self.index.is_tiered() {
             return self.locate(key);
         }
-        let word = self.index.get_async(key).await;
-        word.filter(|&word| word != PENDING)
-            .map(Location::from_word)
+        location_of(self.index.get_async(key).await)
     }
 
     /// Has a key's path through a slow index read while other operations go on, for those who will

@@ -129,12 +129,10 @@ impl Cache {
         }
     }
 
-    /// Reads a byte of each of these values that is in the heap, so that the next to read it need
-    /// not wait for memory. It does not count as a use.
-    pub fn touch(&self, locations: &[Location]) {
-        if !self.has_blocks {
-            self.kept.touch(locations.iter().map(|it| it.to_word()));
-        }
+    /// Whether [`read_now`](Self::read_now) finds a record's value. A byte of it is read, so that
+    /// the next to read it need not wait for memory. It does not count as a use.
+    pub fn touch(&self, at: Location) -> bool {
+        !self.has_blocks && !self.kept.is_tiered() && self.kept.touch(at.to_word())
     }
 
     /// Keeps a value that nobody has read, if values are what is kept.

@@ -179,15 +179,16 @@ impl Values {
         cached.is_some_and(|it| it.bytes.usage().0.load(Relaxed))
     }
 
-    /// Reads a byte of each of these that is in the heap, so that the next to read it need not wait
-    /// for memory. It does not count as a use.
-    pub fn touch(&self, words: impl Iterator<Item = u64>) {
-        let Some(cache) = &self.cache else { return };
-        let read = |word| match cache.peek(&word)?.bytes {
-            Bytes::Heap(bytes) => bytes.slice.first().copied(),
-            Bytes::Held(_) => None,
-        };
-        std::hint::black_box(words.filter_map(read).fold(0, |a, b| a ^ b));
+    /// Whether it is here. If it is in the heap, a byte of it is read, so that the next to read it
+    /// need not wait for memory. It does not count as a use.
+    pub fn touch(&self, word: u64) -> bool {
+        let cached = self.cache.as_ref().and_then(|it| it.peek(&word));
+        if let Some(Cached { bytes, .. }) = &cached
+            && let Bytes::Heap(bytes) = bytes
+        {
+            std::hint::black_box(bytes.slice.first().copied());
+        }
+        cached.is_some()
     }
 
     /// Whether to keep a string that was read: while there is room, or from the second time on.

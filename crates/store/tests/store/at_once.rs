@@ -176,6 +176,10 @@ async fn operate(store: &Store, model: &mut Model, rng: &mut Rng, counts: &mut C
             // Keys that are there and others; some of them twice.
             let keys: Vec<_> = (0..rng.usize(0..40)).map(|_| draw_key(rng)).collect();
             let keys: Vec<&[u8]> = keys.iter().map(Vec::as_slice).collect();
+            let mut fetched = store.fetched();
+            if rng.bool() {
+                fetched.fetch(&keys, |_| true).await;
+            }
             let held = store.places();
             let places = store.prepare(&held, &keys, |at| at % 2 == 0);
             for (key, place) in keys.into_iter().zip(places) {

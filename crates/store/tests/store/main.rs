@@ -11,6 +11,7 @@ mod damage;
 mod eviction;
 mod expiry;
 mod failures;
+mod fetched;
 mod headers;
 mod hiding;
 mod histories;
