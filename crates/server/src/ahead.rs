@@ -1,13 +1,10 @@
 //! Commands that are parsed before the first of them is executed, so that memory that they need is
-//! fetched for all of them at the same time.
+//! prefetched for all of them at the same time, and records that they need are read so.
 
 use std::ops::Range;
 
-use smallvec::SmallVec;
-use timberline_store::Places;
-
-use crate::command::{Command, Flags, find};
-use crate::keyspace::{Hints, Keyspace, Place};
+use crate::command::{Command, find};
+use crate::keyspace::Place;
 use crate::resp::{Args, Broken, Limits, Parser};
 
 /// Commands that are parsed at a time.
@@ -107,42 +104,17 @@ impl Ahead {
         (parsed.command, args)
     }
 
-    /// The arguments of the GETs that come one after the other from a command on.
-    pub fn gets<'a>(&'a self, from: usize, input: &'a [u8]) -> SmallVec<[Args<'a>; MOST]> {
-        let commands = (from..self.len()).map(|index| self.command(index, input));
-        let is_get =
-            |command: &'static Command, args: &Args| command.name == "get" && args.len() == 2;
-        commands
-            .map_while(|(command, args)| command.filter(|it| is_get(it, &args)).map(|_| args))
-            .collect()
-    }
-
-    /// Has the keyspace prepare for the first key of each command.
-    pub fn prepare<'h>(
-        &self,
-        input: &[u8],
-        keyspace: &'h Keyspace,
-        held: &'h Places<'_>,
-        hints: &mut Hints<'h>,
-    ) {
-        let places = (0..self.len()).map(|index| {
-            let (command, args) = self.command(index, input);
-            let key = command.and_then(|it| args.get(it.keys.first()?));
-            let (Some(command), Some(key)) = (command, key) else {
-                return Place::None;
-            };
-            let member = match command.group {
-                // A member stands behind its score.
-                "sorted-set" => args.get(args.len() - 1),
-                "hash" | "set" => args.get(2),
-                // One of many keys is looked for with the others.
-                _ if !command.keys.is_one() => return Place::None,
-                _ if command.flags.has(Flags::OVERWRITES) => return Place::Overwritten(key),
-                _ => return Place::String(key),
-            };
-            member.map_or(Place::None, |member| Place::Element(key, member))
-        });
-        keyspace.prepare(held, places, hints);
+    /// What the commands are going to look at, from one on, as far as they may run.
+    pub fn places<'a>(
+        &'a self,
+        from: usize,
+        input: &'a [u8],
+        may_run: impl Fn(&Command, Args) -> bool + Clone,
+    ) -> impl Iterator<Item = Place<'a>> + Clone {
+        (from..self.len()).map(move |index| match self.command(index, input) {
+            (Some(command), args) if may_run(command, args) => command.place(args),
+            _ => Place::None,
+        })
     }
 
     /// Bytes of memory that it holds.

@@ -16,7 +16,7 @@ use crate::ahead::Ahead;
 use crate::blocked;
 use crate::client::Client;
 use crate::command::{Attempt, Command, dispatch, dispatch_now, end_watches, is_held_back, leave};
-use crate::keyspace::Hints;
+use crate::keyspace::{Fetched, Hints};
 use crate::memory::UNCOUNTED;
 use crate::options::Durability;
 use crate::resp::{Args, Limits, Parser, Writer};
@@ -221,16 +221,24 @@ impl<'a> Connection<'a> {
             if ahead.is_empty() && start == before {
                 break;
             }
-            // An attempt that waits may hold locks, so nothing comes before its command is run.
-            let (mut done, mut attempt) = self.execute_now(ahead, now);
+            let (mut done, mut attempt) = (0, Attempt::None);
+            let (mut fetched, mut were_tried) = (None, false);
             while done < ahead.len() || self.out.bytes.len() >= ENOUGH {
                 if self.out.bytes.len() >= ENOUGH {
-                    self.flush().await?;
+                    were_tried = !self.flush_without(&mut fetched).await?;
                     now = millis_since_1970();
                     self.session.clock = None;
                     if self.session.client.is_killed() {
                         return Err(io::ErrorKind::ConnectionAborted.into());
                     }
+                    continue;
+                }
+                if !were_tried {
+                    were_tried = true;
+                    let fetched = &mut fetched;
+                    // An attempt that waits may hold locks, so nothing comes before its command is
+                    // run.
+                    (done, attempt) = self.execute_some(ahead, done, &mut now, fetched).await;
                     continue;
                 }
                 let (found, args) = ahead.command(done, &self.input);
@@ -245,19 +253,12 @@ impl<'a> Connection<'a> {
                 }
                 match std::mem::replace(&mut attempt, Attempt::None) {
                     Attempt::Done => {}
-                    Attempt::Waits(it) => {
-                        let gets = ahead.gets(done, &self.input);
-                        if gets.len() > 1 && session.is_usual() && session.user.has_all_rights() {
-                            let run = it.run_gets(shared, session, &gets, out, now, ENOUGH);
-                            // Its future is no part of each connection's. The last of them is
-                            // counted below.
-                            done += Box::pin(run).await - 1;
-                        } else {
-                            it.run(shared, session, args, out, now).await;
-                        }
-                    }
+                    Attempt::Waits(it) => it.run(shared, session, args, out, now).await,
                     Attempt::None => {
                         let stream = &mut self.stream;
+                        if is_paused(shared, session, found) {
+                            (fetched, were_tried) = (None, false);
+                        }
                         if let Some(passed) =
                             wait_for_pause(shared, session, stream, found, out).await?
                         {
@@ -268,6 +269,7 @@ impl<'a> Connection<'a> {
                     }
                 }
                 if session.blocked.is_some() {
+                    (fetched, were_tried) = (None, false);
                     let (shared, stream) = (self.shared, &mut self.stream);
                     now = unblock(shared, session, stream, found, args, out).await?;
                     // What came before was sent.
@@ -310,29 +312,83 @@ impl<'a> Connection<'a> {
         Ok(broken.is_some())
     }
 
-    /// Executes the first of the commands that are there, as long as none has to wait, with all
-    /// that they look at fetched at the same time. Returns how many, and what became of the next.
-    fn execute_now(&mut self, ahead: &Ahead, now: i64) -> (usize, Attempt<'a>) {
-        if ahead.len() < 2 || !self.session.is_usual() {
-            return (0, Attempt::None);
+    /// Executes the commands that are there, from one on, as long as none has to wait for more than
+    /// a record: those are fetched before. Returns how many are executed then, and what became of
+    /// the next.
+    async fn execute_some(
+        &mut self,
+        ahead: &Ahead,
+        done: usize,
+        now: &mut i64,
+        fetched: &mut Option<Fetched<'a>>,
+    ) -> (usize, Attempt<'a>) {
+        if let Some(executed) = self.execute_now(ahead, done, *now, true) {
+            return executed;
+        }
+        let account = &self.session.user;
+        let may_run = |command: &Command, args: Args| {
+            account.has_all_rights()
+                || command.takes(args.len()) && account.user().check(command, args).is_ok()
+        };
+        let places = ahead.places(done, &self.input, may_run);
+        // Its future is no part of each connection's.
+        *fetched = Box::pin(self.shared.keyspace.fetch(places)).await;
+        *now = millis_since_1970();
+        self.session.clock = None;
+        let executed = self.execute_now(ahead, done, *now, false);
+        executed.unwrap_or((done, Attempt::None))
+    }
+
+    /// The same of commands that need not wait, with all memory that they look at prefetched at the
+    /// same time. `None` if a record has to be waited for, and `if_in_memory`: then none is
+    /// executed.
+    fn execute_now(
+        &mut self,
+        ahead: &Ahead,
+        done: usize,
+        now: i64,
+        if_in_memory: bool,
+    ) -> Option<(usize, Attempt<'a>)> {
+        let is_usual = self.session.is_usual() && self.session.transaction.is_none();
+        if ahead.len() - done < 2 || !is_usual {
+            return Some((done, Attempt::None));
         }
         let keyspace = &self.shared.keyspace;
-        let places = keyspace.store().places();
+        let held = keyspace.store().places();
         let mut hints = Hints::default();
-        ahead.prepare(&self.input, keyspace, &places, &mut hints);
-        for index in 0..ahead.len() {
+        let places = ahead.places(done, &self.input, |_, _| true);
+        keyspace.prepare(&held, places, &mut hints);
+        if if_in_memory && hints.waits() {
+            return None;
+        }
+        for index in done..ahead.len() {
             let (found, args) = ahead.command(index, &self.input);
             let (session, out) = (&mut self.session, &mut self.out);
             if out.bytes.len() >= ENOUGH {
-                return (index, Attempt::None);
+                return Some((index, Attempt::None));
             }
-            let (shared, hint) = (self.shared, hints.get(index));
+            let (shared, hint) = (self.shared, hints.get(index - done));
             match dispatch_now(shared, session, found, args, out, now, hint) {
                 Attempt::Done => {}
-                attempt => return (index, attempt),
+                attempt => return Some((index, attempt)),
             }
         }
-        (ahead.len(), Attempt::None)
+        Some((ahead.len(), Attempt::None))
+    }
+
+    /// The same as [`flush`](Self::flush). If that has to wait, as for a client that does not read,
+    /// what was fetched is forgotten. Returns whether something was.
+    async fn flush_without(&mut self, fetched: &mut Option<Fetched<'_>>) -> io::Result<bool> {
+        let (mut flush, mut is_gone) = (pin!(self.flush()), false);
+        std::future::poll_fn(|context| {
+            let flushed = flush.as_mut().poll(context);
+            if flushed.is_pending() {
+                is_gone |= fetched.take().is_some();
+            }
+            flushed
+        })
+        .await?;
+        Ok(is_gone)
     }
 
     /// Sends the replies, once what they promise is on the disk.
@@ -398,6 +454,12 @@ async fn unblock(
     Ok(now)
 }
 
+/// Whether a pause holds a command back.
+fn is_paused(shared: &Shared, session: &Session, found: Option<&Command>) -> bool {
+    let is_held = |it| is_held_back(it, session, shared.pause.is_of_all());
+    shared.pause.is_on() && found.is_some_and(is_held)
+}
+
 /// Waits as long as a pause holds a command back, with the replies to those before sent. Returns
 /// the time then, in milliseconds since 1970; `None` if it need not wait.
 async fn wait_for_pause(
@@ -408,10 +470,7 @@ async fn wait_for_pause(
     out: &mut Writer,
 ) -> io::Result<Option<i64>> {
     let mut passed = None;
-    while shared.pause.is_on()
-        && let Some(command) = found
-        && is_held_back(command, session, shared.pause.is_of_all())
-    {
+    while is_paused(shared, session, found) {
         if passed.is_none() {
             flush(shared, session, stream, out).await?;
         }

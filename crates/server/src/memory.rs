@@ -40,6 +40,12 @@ impl Memory {
         self.buffers.load(Relaxed) as u64 > self.limit.load(Relaxed) / 4
     }
 
+    /// Whether clients take less than half of what they may, so that there is some for what can be
+    /// done without.
+    pub fn is_ample(&self) -> bool {
+        (self.buffers.load(Relaxed) as u64) < self.limit.load(Relaxed) / 8
+    }
+
     /// Whether clients take three quarters of what they may.
     pub fn is_short(&self) -> bool {
         self.buffers.load(Relaxed) as u64 > self.limit.load(Relaxed) / 16 * 3

@@ -66,11 +66,18 @@ fn a_command_that_names_many_gets_all_in_order() {
     // In a pipeline, with a key that changes among them.
     for (part, (names, expected)) in names.chunks(13).zip(expected.chunks(13)).enumerate() {
         let mut sent = Vec::new();
-        for (nth, name) in names.iter().enumerate() {
+        for (nth, (name, value)) in names.iter().zip(expected).enumerate() {
             sent.extend(encoded(&[b"GET", name]));
             if nth % 5 == 4 {
                 sent.extend(encoded(&[b"GET", b"count"]));
                 sent.extend(encoded(&[b"INCR", b"count"]));
+            }
+            if nth % 3 == 1 && !null(name) {
+                sent.extend(encoded(&[b"HGET", b"hash", name]));
+                sent.extend(encoded(&[b"ZSCORE", b"sorted", name]));
+                sent.extend(encoded(&[b"APPEND", name, b"more"]));
+                sent.extend(encoded(&[b"GETRANGE", name, b"-4", b"-1"]));
+                sent.extend(encoded(&[b"SET", name, value]));
             }
         }
         client.send(&sent);
@@ -87,6 +94,15 @@ fn a_command_that_names_many_gets_all_in_order() {
                 };
                 assert_eq!(client.reply(), before);
                 assert_eq!(client.reply(), format!(":{}\r\n", count + 1).as_bytes());
+            }
+            if nth % 3 == 1 && !null(name) {
+                let score = name.rsplit(|&it| it == b' ').next().unwrap();
+                let len = value.len() + 4;
+                assert!(client.reply() == bulk(value));
+                assert_eq!(client.reply(), bulk(score));
+                assert_eq!(client.reply(), format!(":{len}\r\n").as_bytes());
+                assert_eq!(client.reply(), bulk(b"more"));
+                assert_eq!(client.reply(), b"+OK\r\n");
             }
         }
     }
@@ -113,6 +129,22 @@ fn a_command_that_names_many_gets_all_in_order() {
         assert!(ask(&[b"HMGET", b"hash"]) == fields);
         assert!(ask(&[b"ZMSCORE", b"sorted"]) == scores);
     }
+    drop(client);
+    server.stop();
+    let server = Running::new(&folder);
+    let mut client = server.client();
+    // In a transaction.
+    let there = names.iter().zip(&expected).filter(|it| !null(it.0));
+    let there: Vec<_> = there.take(70).collect();
+    let mut wanted = format!("*{}\r\n", 2 * there.len()).into_bytes();
+    assert_eq!(client.ask("MULTI"), b"+OK\r\n");
+    for (name, value) in &there {
+        for command in [&[b"GET", &name[..]][..], &[b"HGET", b"hash", name]] {
+            assert_eq!(client.command(command), b"+QUEUED\r\n");
+            wanted.extend(bulk(value));
+        }
+    }
+    assert!(client.ask("EXEC") == wanted);
     for (name, value) in names.iter().zip(&expected) {
         let reply = client.command(&[b"GET", name]);
         assert_eq!(
@@ -124,4 +156,41 @@ fn a_command_that_names_many_gets_all_in_order() {
     let nulls = b"*2\r\n$-1\r\n$-1\r\n";
     assert_eq!(client.ask("HMGET nothing a b"), nulls);
     assert_eq!(client.ask("ZMSCORE nothing a b"), nulls);
+}
+
+/// Each record is read once, however large the replies are.
+#[test]
+fn a_pipeline_reads_each_record_once() {
+    let folder = Folder::new();
+    let server = Running::new(&folder);
+    let mut client = server.client();
+    let keys: Vec<String> = (0..64).map(|nth| format!("key {nth}")).collect();
+    for (nth, key) in (0..).zip(&keys) {
+        let value = value(nth, 60 << 10);
+        client.command(&[b"SET", key.as_bytes(), &value]);
+        client.command(&[b"HSET", b"hash", key.as_bytes(), &value]);
+    }
+    drop(client);
+    server.stop();
+    let server = Running::new(&folder);
+    let mut client = server.client();
+    let read =
+        |client: &mut client::Client<_>| -> u64 { client.info("stats", "records_read_from_disk") };
+    for (nth, keys) in (0..).zip(keys.chunks(16)) {
+        let before = read(&mut client);
+        let mut sent = Vec::new();
+        for key in keys {
+            sent.extend(match nth % 2 {
+                0 => encoded(&[b"GET", key.as_bytes()]),
+                _ => encoded(&[b"HGET", b"hash", key.as_bytes()]),
+            });
+        }
+        client.send(&sent);
+        for (at, _) in (16 * nth..).zip(keys) {
+            assert!(client.reply() == bulk(&value(at, 60 << 10)));
+        }
+        let more = read(&mut client) - before;
+        // And that of the hash itself.
+        assert!((16..=17).contains(&more), "{more}");
+    }
 }

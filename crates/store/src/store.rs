@@ -237,14 +237,6 @@ impl Store {
         Ok(None)
     }
 
-    /// About as many bytes as a [`get`](Self::get) of a key has to read where its record is not in
-    /// memory: whole sectors. 0 where the key has no value, [`u64::MAX`] for one in pieces: only
-    /// its record says how long it is. Reads no record.
-    pub async fn bytes_of(&self, key: &[u8]) -> u64 {
-        let location = self.inner.locate_async(key).await;
-        location.map_or(0, Location::bytes_to_read)
-    }
-
     /// Whether a key has a value. Reads no record.
     pub fn contains_key(&self, key: &[u8]) -> bool {
         self.inner.present(key).is_some()

@@ -2,12 +2,9 @@
 
 use std::time::Instant;
 
-use smallvec::SmallVec;
-
 use super::row::Handler;
-use super::strings::reply_whole;
-use super::{Call, Command, UNUSUAL_LOCKS, admitted, finish, lock, lock_now, run_locked};
-use crate::keyspace::{Hint, Locks, Stripe};
+use super::{Call, Command, UNUSUAL_LOCKS, admitted, finish, lock_now, run_locked, wait_for_locks};
+use crate::keyspace::{Hint, Locks};
 use crate::resp::{Args, Writer};
 use crate::session::Session;
 use crate::shared::Shared;
@@ -39,61 +36,13 @@ impl<'s> Waiting<'s> {
         out: &mut Writer,
         now: i64,
     ) {
-        let (locks, was_tried) = match self.locks {
-            Some(locks) => (locks, true),
-            None => (lock(shared, self.command, args).await, false),
+        let was_tried = self.locks.is_some();
+        let (locks, _fetched) = match self.locks {
+            Some(locks) => (locks, None),
+            None => wait_for_locks(shared, self.command, args).await,
         };
         let call = Call::new(shared, session, self.command, args, out, now);
         run_locked(call, self.began, locks, was_tried).await;
-    }
-
-    /// Runs GETs that its client sent one after the other, of which it is the first, and writes
-    /// their replies: what they read from the disk is read at the same time. Nobody changes a key
-    /// of them meanwhile, so none sees less than the one before. Returns how many were run, at
-    /// least one: until a key is locked, or there are `enough` bytes of replies.
-    pub async fn run_gets(
-        self,
-        shared: &'s Shared,
-        session: &mut Session,
-        gets: &[Args<'_>],
-        out: &mut Writer,
-        now: i64,
-        enough: usize,
-    ) -> usize {
-        let keyspace = &shared.keyspace;
-        let keys = gets.iter().map(|it| it.get(1).unwrap_or(&[]));
-        let mut locks = match self.locks {
-            Some(locks) => locks,
-            None => keyspace.locks.lock(keys.clone().take(1)).await,
-        };
-        // Who waits for a lock holds no other: the rest of the GETs come later then.
-        let mut stripes: SmallVec<[Stripe; 16]> = keys.clone().take(1).map(Stripe::of).collect();
-        let is_locked = |key: &&[u8]| {
-            let stripe = Stripe::of(key);
-            if stripes.contains(&stripe) {
-                return true;
-            }
-            let lock = keyspace.locks.try_lock_at(stripe);
-            let is_free = lock.is_some();
-            locks.extend(lock);
-            stripes.push(stripe);
-            is_free
-        };
-        let locked = 1 + keys.clone().skip(1).take_while(is_locked).count();
-        let mut keys = keys.take(locked);
-        let (mut began, mut run) = (self.began, 0);
-        while keys.len() > 0 && out.bytes.len() < enough {
-            let room = enough - out.bytes.len();
-            for text in keyspace.next_texts(&mut keys, now, room).await {
-                let start = out.bytes.len();
-                let mut call = Call::new(shared, session, self.command, gets[run], out, now);
-                let done = reply_whole(&mut call, text).await;
-                finish(call, done, start, began);
-                began = shared.slowlog.clock(session);
-                run += 1;
-            }
-        }
-        run
     }
 }
 

@@ -28,6 +28,7 @@ mod table;
 mod transaction;
 mod waiting_lists;
 
+use std::iter::once;
 use std::ops::Range;
 use std::pin::Pin;
 use std::time::Instant;
@@ -35,7 +36,9 @@ use std::time::Instant;
 use smallvec::SmallVec;
 use tracing::error;
 
-use crate::keyspace::{Entry, Failed, Hint, Keyspace, Kind, Known, Locks, StoreKey, string_key};
+use crate::keyspace::{
+    Entry, Failed, Fetched, Hint, Keyspace, Kind, Known, Locks, Place, StoreKey, string_key,
+};
 use crate::memory::Held;
 use crate::resp::{Args, Writer};
 use crate::seldom::Seldom;
@@ -143,8 +146,11 @@ impl<'a> Call<'a> {
             return Ok(());
         };
         while names.len() > 0 {
-            for value in self.keyspace().next_elements(&entry, &mut names).await {
-                write(self, value?.as_deref());
+            let keyspace = self.keyspace();
+            let (some, _fetched) = keyspace.next_elements(&entry, &mut names).await;
+            for name in some {
+                let value = keyspace.element(&entry, name).await?;
+                write(self, value.as_deref());
             }
         }
         Ok(())
@@ -265,11 +271,11 @@ fn changes(command: &Command) -> bool {
 /// Runs one command of a transaction, whose locks are held, or one that takes its locks.
 pub(crate) async fn run(call: Call<'_>) {
     let began = call.shared.slowlog.clock(call.session);
-    let locks = match call.in_exec {
-        true => Locks::new(),
+    let (locks, _fetched) = match call.in_exec {
+        true => (Locks::new(), None),
         false => match lock_now(call.shared, call.command, call.args) {
-            Some(locks) => locks,
-            None => lock(call.shared, call.command, call.args).await,
+            Some(locks) => (locks, None),
+            None => wait_for_locks(call.shared, call.command, call.args).await,
         },
     };
     run_locked(call, began, locks, false).await;
@@ -345,6 +351,23 @@ fn lock_now<'s>(shared: &'s Shared, command: &Command, args: Args<'_>) -> Option
         return Some(SmallVec::from_iter([lock]));
     }
     locks.try_lock_all(keys.of(args).into_iter())
+}
+
+/// The locks of a command, once nobody else holds one. Of a key with elements, many clients may
+/// want different ones: so that they don't wait for the disk one by one, each with the lock, the
+/// element is read before.
+async fn wait_for_locks<'s>(
+    shared: &'s Shared,
+    command: &Command,
+    args: Args<'_>,
+) -> (Locks<'s>, Option<Fetched<'s>>) {
+    let place = command.place(args);
+    let fetched = match place {
+        // Its future is no part of each connection's.
+        Place::Element(..) => Box::pin(shared.keyspace.fetch(once(place))).await,
+        _ => None,
+    };
+    (lock(shared, command, args).await, fetched)
 }
 
 async fn lock<'s>(shared: &'s Shared, command: &Command, args: Args<'_>) -> Locks<'s> {

@@ -3,6 +3,8 @@
 use super::flags::Flags;
 use super::keys_of::Keys;
 use super::{Call, Done, Running};
+use crate::keyspace::Place;
+use crate::resp::Args;
 
 /// A command that the server knows.
 pub(crate) struct Command {
@@ -43,6 +45,34 @@ impl Command {
     /// Whether it is about values that are more than one record.
     pub fn is_of_many_records(&self) -> bool {
         matches!(self.group, "hash" | "set" | "sorted-set" | "list")
+    }
+
+    /// What it is going to look at, as far as that is known in advance: its first key, and one
+    /// element.
+    pub fn place<'a>(&self, args: Args<'a>) -> Place<'a> {
+        let Some(key) = self.keys.first().and_then(|it| args.get(it)) else {
+            return Place::None;
+        };
+        let element = match self.group {
+            // A member stands behind its score.
+            "sorted-set" => args.get(args.len() - 1),
+            // The index says whether a field is there.
+            "hash" if self.name == "hexists" => None,
+            "hash" | "set" => args.get(2),
+            "list" => None,
+            "string" | "generic" if self.keys.is_one() => {
+                return match self.flags.has(Flags::OVERWRITES) {
+                    true => Place::Overwritten(key),
+                    false => Place::String(key),
+                };
+            }
+            // One of many keys is looked for with the others.
+            _ => return Place::None,
+        };
+        match element {
+            Some(name) => Place::Element(key, name),
+            None => Place::Elements(key),
+        }
     }
 
     /// Whether it takes this many arguments, the name included.

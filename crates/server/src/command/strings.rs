@@ -76,13 +76,7 @@ async fn text(call: &Call<'_>, key: &[u8]) -> Result<Option<Text>, Failed> {
 }
 
 pub(super) async fn get(call: &mut Call<'_>) -> Done {
-    let text = call.keyspace().text(call.arg(1), call.now).await;
-    reply_whole(call, text).await
-}
-
-/// Replies with a string that was looked for.
-pub(super) async fn reply_whole(call: &mut Call<'_>, text: Result<Option<Text>, Failed>) -> Done {
-    match call.looked_up(text)? {
+    match text(call, call.arg(1)).await? {
         Some(text) => reply(call, &text, 0..text.len()).await?,
         None => call.out.null(),
     }
@@ -260,9 +254,9 @@ pub(super) async fn mget(call: &mut Call<'_>) -> Done {
     call.out.array(call.args.len() - 1);
     let mut keys = call.args.iter().skip(1);
     while keys.len() > 0 {
-        let texts = call.keyspace().next_texts(&mut keys, call.now, usize::MAX);
-        for text in texts.await {
-            match call.looked_up(text) {
+        let (some, _fetched) = call.keyspace().next_strings(&mut keys).await;
+        for key in some {
+            match text(call, key).await {
                 Ok(Some(text)) => reply(call, &text, 0..text.len()).await?,
                 Ok(None) | Err(Failed::WrongType) => call.out.null(),
                 Err(failed) => return Err(failed.into()),

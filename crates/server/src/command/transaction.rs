@@ -6,6 +6,10 @@ use crate::resp::Args;
 use crate::session::Session;
 use crate::shared::Shared;
 
+/// Commands whose records are read from the disk at the same time, before others have to wait for
+/// the locks.
+const AHEAD: usize = 64;
+
 /// Commands since `MULTI`.
 #[derive(Default, Debug)]
 pub(crate) struct Transaction {
@@ -75,6 +79,9 @@ pub(super) async fn exec(call: &mut Call<'_>) -> Done {
             "EXECABORT Transaction discarded because of previous errors.",
         ));
     }
+    let places = transaction.queued.iter().take(AHEAD);
+    let places = places.map(|it| it.command.place(it.args()));
+    let _fetched = Box::pin(call.keyspace().fetch(places)).await;
     let _locks = lock(call, &transaction).await;
     if !is_unchanged(call).await? {
         call.out.null_array();

@@ -59,9 +59,10 @@ pub(crate) use elements::{LETTERS, element_of_log, element_of_pool, orphans_of};
 pub use entry::{Entry, Kind};
 pub use error::Error;
 pub use list::{List, Side};
-pub use locks::{KeyLocks, Locks, Stripe};
+pub use locks::{KeyLocks, Locks};
 pub use long::{LONG, MAX_STRING, Text};
 pub use prepare::{Hint, Hints, Known, Place};
+pub use together::Fetched;
 pub use waiting::{Wait, Waiting};
 pub use watch::{Watched, Watches};
 

@@ -1,4 +1,5 @@
-//! Memory that commands are going to look at, fetched for several at the same time.
+//! Memory that commands are going to look at, prefetched for several at the same time; and which of
+//! their records are not in memory.
 
 use std::ops::Range;
 use std::task::Poll;
@@ -7,7 +8,7 @@ use smallvec::SmallVec;
 use timberline_store::{KeyPlace, Places};
 
 use super::locks::Stripe;
-use super::{Entry, Keyspace};
+use super::{Entry, Keyspace, Kind, StoreKey};
 
 /// Bytes of keys that there is room for at first.
 const BYTES: usize = 1024;
@@ -21,6 +22,8 @@ pub enum Place<'a> {
     Overwritten(&'a [u8]),
     /// An element of a hash, set or sorted set.
     Element(&'a [u8], &'a [u8]),
+    /// A key that has elements, of which none is known.
+    Elements(&'a [u8]),
     /// Nothing that is known in advance.
     None,
 }
@@ -34,6 +37,10 @@ pub struct Hints<'h> {
     wanted: SmallVec<[Wanted<'h>; 16]>,
     /// Records of keys that have elements.
     owners: SmallVec<[(Range<usize>, Option<KeyPlace<'h>>); 2]>,
+    /// Of those keys and records, what has to be waited for.
+    waiting: Vec<Range<usize>>,
+    /// Whether records are among it that say where others are.
+    are_owners_waiting: bool,
 }
 
 /// A key of the store that is looked for.
@@ -55,7 +62,7 @@ struct Wanted<'h> {
 pub struct Hint<'a> {
     /// The lock.
     pub stripe: Stripe,
-    /// The string or the element.
+    /// The string or the element, or the key that has elements if none is named.
     pub record: Known<'a>,
     /// Of an element: the record of the key that has it.
     pub owner: Option<Known<'a>>,
@@ -75,8 +82,8 @@ impl<'a> Known<'a> {
     }
 }
 
-/// A key that has elements: its lock, and the letter and the id of those, and which owner it is.
-type Owner = (Stripe, Option<(u8, u64, u16)>);
+/// A key that has elements: its lock, and its kind and the id of those, and which owner it is.
+type Owner = (Stripe, Option<(Kind, u64, u16)>);
 
 impl Hints<'_> {
     /// What was found for a place.
@@ -100,6 +107,19 @@ impl Hints<'_> {
             record: known(&wanted.key, wanted.place),
             owner: owner.map(|(key, place)| known(key, *place)),
         })
+    }
+
+    /// Whether a record has to be waited for.
+    pub fn waits(&self) -> bool {
+        !self.waiting.is_empty()
+    }
+
+    /// The keys of the store whose records have to be waited for; and whether those are all that
+    /// can be known: of the elements of a key, it is known with the key's record.
+    pub(super) fn waiting(&self) -> (Vec<StoreKey>, bool) {
+        let keys = self.waiting.iter();
+        let keys = keys.map(|it| self.bytes[it.clone()].into());
+        (keys.collect(), !self.are_owners_waiting)
     }
 
     /// A key of the store in two parts, behind its letter.
@@ -131,11 +151,15 @@ impl Keyspace {
         for (of, place) in (0..=u16::MAX).zip(places) {
             let (key, name) = match place {
                 Place::Element(key, name) => (key, name),
-                Place::String(key) | Place::Overwritten(key) => {
+                Place::String(key) | Place::Overwritten(key) | Place::Elements(key) => {
+                    let letter = match place {
+                        Place::Elements(_) => b'a',
+                        _ => b's',
+                    };
                     let wanted = Wanted {
                         of,
-                        key: hints.key(b's', key, &[]),
-                        is_read: matches!(place, Place::String(_)),
+                        key: hints.key(letter, key, &[]),
+                        is_read: !matches!(place, Place::Overwritten(_)),
                         stripe: Stripe::of(key),
                         owner: None,
                         place: None,
@@ -150,13 +174,14 @@ impl Keyspace {
                 _ => (Stripe::of(key), self.owner(held, key, hints)),
             };
             last = Some((key, (stripe, found)));
-            let Some((letter, id, owner)) = found else {
+            let Some((kind, id, owner)) = found else {
                 continue;
             };
             let wanted = Wanted {
                 of,
-                key: hints.key(letter, &id.to_be_bytes(), name),
-                is_read: true,
+                key: hints.key(kind.element_letter(), &id.to_be_bytes(), name),
+                // That a set has a member, the index says.
+                is_read: kind != Kind::Set,
                 stripe,
                 owner: Some(owner),
                 place: None,
@@ -172,23 +197,32 @@ impl Keyspace {
             .prepare(held, &keys, |at| hints.wanted[at].is_read);
         for (wanted, place) in hints.wanted.iter_mut().zip(found) {
             wanted.place = place;
+            if wanted.is_read && self.waits(place) {
+                hints.waiting.push(wanted.key.clone());
+            }
         }
     }
 
-    /// The letter and the id of a key's elements, if it has some that can be found without waiting,
-    /// and which owner it is among the hints.
+    /// The kind of a key and the id of its elements, if it has some that can be found without
+    /// waiting, and which owner it is among the hints.
     fn owner<'h>(
         &'h self,
         held: &'h Places<'_>,
         key: &[u8],
         hints: &mut Hints<'h>,
-    ) -> Option<(u8, u64, u16)> {
+    ) -> Option<(Kind, u64, u16)> {
         let range = hints.key(b'a', key, &[]);
         let key = &hints.bytes[range.clone()];
         let place = self.store.prepare(held, &[key], |_| false)[0];
-        let found = self.read_now(Known { key, place }, Entry::elements_of);
-        let Poll::Ready(Some((kind, id, _))) = found else {
-            return None;
+        let (kind, id) = match self.read_now(Known { key, place }, Entry::elements_of) {
+            Poll::Ready(Some((kind, id, _))) => (kind, id),
+            Poll::Ready(None) => return None,
+            Poll::Pending => {
+                hints.waiting.push(range);
+                // Where the index is slow, it says as little once that record is fetched.
+                hints.are_owners_waiting |= place.is_some();
+                return None;
+            }
         };
         if id == 0 {
             // Its elements are in its record.
@@ -196,6 +230,12 @@ impl Keyspace {
         }
         let at = u16::try_from(hints.owners.len()).ok()?;
         hints.owners.push((range, place));
-        Some((kind.element_letter(), id, at))
+        Some((kind, id, at))
+    }
+
+    /// Whether whoever reads a record has to wait. Where the index is in slow memory, it is not
+    /// looked at in advance.
+    fn waits(&self, place: Option<KeyPlace>) -> bool {
+        place.map_or_else(|| self.store.is_index_slow(), |it| it.waits())
     }
 }

@@ -1,101 +1,104 @@
-//! Records for commands that name many: those on the disk are read at the same time.
+//! Records for commands that come together, and for one that names many: those that would be waited
+//! for one after the other are read at the same time.
 
-use std::task::Poll;
-
-use futures_util::future::join_all;
 use smallvec::SmallVec;
+use timberline_store::Fetched as Records;
+
+use crate::memory::Room;
 
 use super::elements::element_key;
-use super::{Entry, Error, Failed, Keyspace, Known, StoreKey, Text, string_key};
+use super::{Entry, Hints, Keyspace, Place, StoreKey, string_key};
 
-/// Records that are read at a time.
+/// Names of one command whose records are read at a time.
 const MOST: usize = 16;
-/// Bytes of them in all, unless it is one: they are not counted as the clients' before they are in
-/// a reply.
-const BYTES: u64 = 256 << 10;
+/// Bytes of records that are read at a time for a client.
+const BYTES: u64 = 1 << 20;
+
+/// Records that are in memory until this is dropped. They are counted as the clients'.
+pub struct Fetched<'k> {
+    records: Records<'k>,
+    room: Option<Room>,
+}
 
 impl Keyspace {
-    /// The strings of the next keys, as [`text`](Self::text) finds each: at least one, if there is
-    /// another key, and more if they have about so many bytes at most.
-    pub async fn next_texts<'k>(
+    /// Has the records in memory that commands are going to look at, as far as there is room.
+    pub async fn fetch<'p>(
         &self,
-        keys: &mut (impl Iterator<Item = &'k [u8]> + Clone),
-        now: i64,
-        bytes: usize,
-    ) -> Vec<Result<Option<Text>, Failed>> {
-        let mut rest = keys.clone();
-        let first = rest.next().map(string_key);
-        let found = self.in_memory(first, |record| Entry::new(record.to_vec()));
-        if let Poll::Ready(Some(entry)) = found
-            && entry.expires.is_none_or(|at| at > now)
-        {
-            *keys = rest;
-            return vec![Ok(Some(Text::Whole(entry)))];
+        places: impl Iterator<Item = Place<'p>> + Clone,
+    ) -> Option<Fetched<'_>> {
+        let mut fetched = None;
+        // First the records of keys that have elements, and then those of the elements.
+        for _ in 0..2 {
+            let (keys, are_all) = {
+                let (held, mut hints) = (self.store.places(), Hints::default());
+                self.prepare(&held, places.clone(), &mut hints);
+                hints.waiting()
+            };
+            if !keys.is_empty() {
+                self.fetch_into(&mut fetched, &keys).await;
+            }
+            if are_all {
+                break;
+            }
         }
-        let record = |key: &[u8]| Some(string_key(key));
-        let some = self.together(keys, record, bytes as u64).await;
-        join_all(some.iter().map(|key| self.text(key, now))).await
+        fetched
     }
 
-    /// The values of the next elements, as [`element`](Self::element) finds each: at least one, if
-    /// there is another name.
+    /// The next of these keys, at least one if there is one, and their strings in memory until what
+    /// comes with them is dropped.
+    pub async fn next_strings<'k>(
+        &self,
+        keys: &mut (impl Iterator<Item = &'k [u8]> + Clone),
+    ) -> (SmallVec<[&'k [u8]; MOST]>, Option<Fetched<'_>>) {
+        self.next_some(keys, |key| Some(string_key(key))).await
+    }
+
+    /// The same of names of elements.
     pub async fn next_elements<'k>(
         &self,
         entry: &Entry,
         names: &mut (impl Iterator<Item = &'k [u8]> + Clone),
-    ) -> Vec<Result<Option<Vec<u8>>, Error>> {
+    ) -> (SmallVec<[&'k [u8]; MOST]>, Option<Fetched<'_>>) {
         let (letter, id) = (entry.kind.element_letter(), entry.id());
         // With the id 0 they are in the entry.
-        let record = |name: &[u8]| (id != 0).then(|| element_key(letter, id, name));
-        let mut rest = names.clone();
-        let first = rest.next().and_then(record);
-        if let Poll::Ready(value) = self.in_memory(first, <[u8]>::to_vec) {
-            *names = rest;
-            return vec![Ok(value)];
-        }
-        let some = self.together(names, record, BYTES).await;
-        join_all(some.iter().map(|name| self.element(entry, name))).await
+        let key = |name: &[u8]| (id != 0).then(|| element_key(letter, id, name));
+        self.next_some(names, key).await
     }
 
-    /// What `read` makes of a record that is in memory; `Ready(None)` if there is none.
-    fn in_memory<T>(
-        &self,
-        key: Option<StoreKey>,
-        read: impl FnOnce(&[u8]) -> T,
-    ) -> Poll<Option<T>> {
-        match key.filter(|_| self.pool.is_none()) {
-            Some(key) => self.read_now(Known::key(&key), read),
-            None => Poll::Pending,
-        }
-    }
-
-    /// Takes those of the next names whose records may be read at the same time, of about so many
-    /// bytes at most. `record` says which that is, if each has one. How long those of memory
-    /// servers are is not known before.
-    async fn together<'k>(
+    async fn next_some<'k>(
         &self,
         names: &mut (impl Iterator<Item = &'k [u8]> + Clone),
         record: impl Fn(&[u8]) -> Option<StoreKey>,
-        most_bytes: u64,
-    ) -> SmallVec<[&'k [u8]; MOST]> {
-        let most = if self.pool.is_some() { 1 } else { MOST };
-        let next = names.clone().take(most);
-        let keys: SmallVec<[StoreKey; MOST]> = next.filter_map(record).collect();
-        let keys: SmallVec<[&[u8]; MOST]> = keys.iter().map(|it| &it[..]).collect();
-        self.store.prepare(&self.store.places(), &keys, |_| true);
-        let (mut bytes, mut fitting) = (0u64, 0);
-        for key in &keys {
-            bytes = bytes.saturating_add(self.store.bytes_of(key).await);
-            if bytes > most_bytes.min(BYTES) {
-                break;
-            }
-            fitting += 1;
-        }
-        let some = if keys.is_empty() {
-            most
-        } else {
-            fitting.max(1)
+    ) -> (SmallVec<[&'k [u8]; MOST]>, Option<Fetched<'_>>) {
+        let (some, mut fetched) = (names.clone().take(MOST), None);
+        // Those of memory servers the command reads itself.
+        let keys = some.filter(|_| self.pool.is_none()).filter_map(record);
+        let keys: SmallVec<[StoreKey; MOST]> = keys.collect();
+        let looked_at = match keys.len() {
+            // One alone, too.
+            0 | 1 => MOST,
+            _ => self.fetch_into(&mut fetched, &keys).await,
         };
-        names.take(some).collect()
+        (names.take(looked_at.max(1)).collect(), fetched)
+    }
+
+    /// Has the records of these keys in memory, too, as far as there is room. Returns for how many
+    /// there was.
+    async fn fetch_into<'k>(
+        &'k self,
+        fetched: &mut Option<Fetched<'k>>,
+        keys: &[StoreKey],
+    ) -> usize {
+        let keys: SmallVec<[&[u8]; MOST]> = keys.iter().map(|it| &it[..]).collect();
+        let Fetched { records, room } = fetched.get_or_insert_with(|| Fetched {
+            records: self.store.fetched(),
+            room: None,
+        });
+        let fits = |bytes: u64| {
+            let room = room.get_or_insert_with(|| Room::new(&self.memory));
+            let all = bytes.saturating_add(room.bytes() as u64);
+            all <= BYTES && self.memory.is_ample() && room.try_grow(all as usize)
+        };
+        records.fetch(&keys, fits).await
     }
 }

@@ -45,26 +45,6 @@ pub fn records_are_put_read_and_deleted() {
 }
 
 #[test]
-fn it_is_known_how_much_a_get_reads() {
-    let (_, disk, mut driver) = simulated(6);
-    driver.block_on(with_store(&disk, options(), async |store| {
-        assert_eq!(store.bytes_of(b"key").await, 0);
-        for length in [0, 500, 5000] {
-            let value = vec![1; length];
-            store.put(b"key", &value).await.expect("it is put");
-            // Its header, and as a record begins within a sector.
-            let bytes = store.bytes_of(b"key").await;
-            assert!(
-                (length as u64..length as u64 + 1100).contains(&bytes),
-                "{bytes}"
-            );
-        }
-        store.delete(b"key").await.expect("it is deleted");
-        assert_eq!(store.bytes_of(b"key").await, 0);
-    }));
-}
-
-#[test]
 fn a_value_is_set_only_if_it_is_the_expected_one() {
     let (_, disk, mut driver) = simulated(2);
     driver.block_on(with_store(&disk, options(), async |store| {
