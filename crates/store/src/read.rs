@@ -24,6 +24,17 @@ pub(crate) struct Found {
     pub value: Vec<u8>,
 }
 
+impl Found {
+    /// The record that lies there.
+    fn of(location: Location, record: &Record) -> Found {
+        Found {
+            location,
+            expires: record.expires,
+            value: record.value.to_vec(),
+        }
+    }
+}
+
 impl Inner {
     /// A key's record, unless it expired.
     pub async fn find(&self, key: &[u8]) -> Result<Option<Found>, Error> {
@@ -78,28 +89,24 @@ impl Inner {
     ) -> Option<T> {
         let mut read = Some(read);
         let mut once = |record: Record| read.take().map(|read| read(record));
-        if let Some(found) = self.read_in_memory(location, near, key, &mut once) {
+        let found = self.read_in_memory(location, near, key, &mut once);
+        if found.is_some() {
             self.reads.note_memory();
             return found;
         }
         let (found, is_new) = self.fetches.get(location)?;
         self.note_waited(&found, is_new);
-        let record = Record::new(Kind::Put, 0, key, &found.value);
-        once(Record {
-            expires: found.expires,
-            ..record
-        })
+        once(put(key, found.expires, &found.value))
     }
 
-    /// The same, if it is in memory; uncounted.
+    /// The same, if it is in memory; uncounted. `read` is called once at most.
     fn read_in_memory<T>(
         &self,
         location: Location,
         near: ChunkNumber,
         key: &[u8],
-        read: impl FnOnce(Record) -> T,
+        mut read: impl FnMut(Record) -> Option<T>,
     ) -> Option<T> {
-        let mut read = Some(read);
         let passing = self.window.read_near(near, location, |bytes, is_old| {
             // Memory is not checked: what was put there is what the log has.
             let record = put_of(Record::decode_checked(bytes), key)?;
@@ -108,22 +115,18 @@ impl Inner {
                 self.cache
                     .insert_read(location, record.expires, record.value);
             }
-            read.take().map(|read| read(record))
+            read(record)
         });
         if let Some(found) = passing {
             return found;
         }
-        let cached = self.cache.read_now(location, |expires, value| {
-            let record = Record::new(Kind::Put, 0, key, value);
-            read.take().map(|read| read(Record { expires, ..record }))
-        });
+        let cached = self
+            .cache
+            .read_now(location, |expires, value| read(put(key, expires, value)));
         if let Some(found) = cached {
             return found;
         }
-        self.in_head(location, |record| {
-            let record = put_of(Some(record), key)?;
-            read.take().map(|read| read(record))
-        })
+        self.in_head(location, |record| read(put_of(Some(record), key)?))
     }
 
     /// What `read` makes of the record that lies there, if it is in a head's memory.
@@ -186,11 +189,7 @@ impl Inner {
         location: Location,
         key: &[u8],
     ) -> Result<Option<Found>, Error> {
-        let found = |record: Record| Found {
-            location,
-            expires: record.expires,
-            value: record.value.to_vec(),
-        };
+        let found = |record: Record| Found::of(location, &record);
         let near = ChunkNumber::default();
         if let Some(found) = self.read_now(location, near, key, found) {
             return Ok(Some(found));
@@ -210,20 +209,20 @@ impl Inner {
         location: Location,
         key: &[u8],
     ) -> Result<Option<(Found, bool)>, Error> {
-        let found = |expires, value| Found {
-            location,
-            expires,
-            value,
-        };
         if let Some((expires, value)) = self.cache.read(location).await {
-            return Ok(Some((found(expires, value), false)));
+            let found = Found {
+                location,
+                expires,
+                value,
+            };
+            return Ok(Some((found, false)));
         }
         let Some(segment) = segment(location.segment()) else {
             return Ok(None);
         };
         let under_way = self.reads.begin_disk();
         let read = self.on_disk(&segment, location, |it| {
-            put_of(Some(it), key).map(|it| found(it.expires, it.value.to_vec()))
+            put_of(Some(it), key).map(|it| Found::of(location, &it))
         });
         let (found, bytes) = read.await?;
         drop(under_way);
@@ -280,6 +279,12 @@ impl Inner {
         let found = found.ok_or_else(|| damaged(segment, location))?;
         Ok((found, range.end - range.start))
     }
+}
+
+/// A record of this value of a key, as far as memory other than the log's knows it.
+fn put<'b>(key: &'b [u8], expires: u64, value: &'b [u8]) -> Record<'b> {
+    let record = Record::new(Kind::Put, 0, key, value);
+    Record { expires, ..record }
 }
 
 /// A record, if it sets the value of this key.

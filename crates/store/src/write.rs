@@ -13,7 +13,7 @@ use crate::log::{Appended, NewRecord, State};
 use crate::pieces::{Descriptor, Pending, Value, is_large};
 use crate::record::{Kind, NEVER, bytes_of, key_at};
 use crate::segment::Segment;
-use crate::store::{Inner, PENDING, stripe_of};
+use crate::store::{Inner, PENDING, location_of, stripe_of};
 use crate::{Durability, Error, MAX_EXPIRING_KEY, MAX_KEY, MAX_VALUE};
 
 /// Bytes of keys, and of values, that are short enough for all stores: a record of both is shorter
@@ -299,9 +299,9 @@ impl Inner {
         new: Option<(Location, Option<&Arc<Value>>)>,
         segment: Option<&Segment>,
     ) -> Option<Location> {
-        let old = old.filter(|&word| word != PENDING);
+        let old = location_of(old);
         let large = new.and_then(|it| it.1);
-        let was_large = old.is_some_and(|word| Location::from_word(word).is_large());
+        let was_large = old.is_some_and(Location::is_large);
         if (was_large || large.is_some())
             && let Some(gone) = self.large.set(key, large)
         {
@@ -312,7 +312,6 @@ impl Inner {
             (Some(_), None) => self.first_bytes.remove(key),
             _ => {}
         }
-        let old = old.map(Location::from_word);
         match segment {
             Some(segment) => self.log.count_in(segment, old, new.map(|it| it.0)),
             None => self.log.count(old, new.map(|it| it.0)),
