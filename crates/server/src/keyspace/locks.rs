@@ -5,17 +5,23 @@
 //! gives the lock back.
 //!
 //! ```text
-//! bit 32  somebody holds the lock     bits 0 to 31  those who wait
+//! bits 33 to 63  those who wait and lost patience     bit 32  somebody holds the lock
+//! bits 0 to 31   those who wait
 //! ```
 //!
 //! **None is forgotten.** The first to wait is counted while the lock may just have been given
-//! back, so it looks once more itself; all later ones were counted while there was a holder or a
-//! first one, who finds them counted when it gives the lock back, and wakes one. The order of all
-//! changes of one word decides which, so no fence is needed. A wake-up that comes before its sleep
-//! is kept by [`Notify`], and one whose waiter is dropped goes to the next.
+//! back, so it looks once more itself; all later ones were counted while somebody held the lock, or
+//! while that first one or one who was woken was about to look. Whoever gets it finds them counted
+//! when it gives the lock back, and wakes one. The order of all changes of one word decides which,
+//! so no fence is needed. A wake-up that comes before its sleep is kept by [`Notify`], and one
+//! whose waiter is dropped goes to the next.
 //!
-//! **None waits for ever.** As long as somebody waits, [`KeyLocks::try_lock`] refuses, so that
-//! those who never wait don't overtake those who do.
+//! **Who finds the lock free takes it**, even if others wait: a waiter needs microseconds to wake
+//! up, and if the lock were kept for it, each of many commands with one key would wait, and each
+//! would pass the lock on at the price of a wake-up.
+//!
+//! **None waits for ever.** Who was woken [`PATIENCE`] times and found the lock taken again says so
+//! in the word. From then on until it has the lock only those who wait get it, in their order.
 
 use std::pin::pin;
 use std::sync::atomic::AtomicU64;
@@ -28,6 +34,10 @@ use tokio::sync::Notify;
 const STRIPES: usize = 4096;
 const HELD: u64 = 1 << 32;
 const WAITERS: u64 = HELD - 1;
+/// One who waits and lost patience.
+const HURRY: u64 = HELD << 1;
+/// Times that one who waits is woken and finds the lock taken, before nobody else may take it.
+const PATIENCE: u32 = 32;
 
 /// Locks of keys.
 pub struct KeyLocks {
@@ -55,8 +65,14 @@ impl Stripe {
 /// Locks of keys that a command holds.
 pub type Locks<'a> = SmallVec<[KeyLock<'a>; 2]>;
 
-/// Is counted among those who wait until it is dropped, or has the lock.
-struct Waiter<'a>(&'a AtomicU64);
+/// One who waits, until it is dropped or has the lock.
+struct Waiter<'a> {
+    word: &'a AtomicU64,
+    /// What it is in the word: 1, with [`HURRY`] if it lost patience.
+    counted: u64,
+    /// Times it was woken in vain.
+    in_vain: u32,
+}
 
 impl Default for KeyLocks {
     fn default() -> KeyLocks {
@@ -68,17 +84,17 @@ impl Default for KeyLocks {
 }
 
 impl KeyLocks {
-    /// The lock of a key, if nobody holds it or waits for it.
+    /// The lock of a key, if it is free.
     pub fn try_lock(&self, key: &[u8]) -> Option<KeyLock<'_>> {
         self.try_stripe(stripe_of(key))
     }
 
-    /// This lock, if nobody holds it or waits for it.
+    /// This lock, if it is free.
     pub fn try_lock_at(&self, stripe: Stripe) -> Option<KeyLock<'_>> {
         self.try_stripe(stripe.0.into())
     }
 
-    /// Those of several keys, if nobody holds them or waits for them.
+    /// Those of several keys, if all are free.
     pub fn try_lock_all<'k>(&self, keys: impl Iterator<Item = &'k [u8]>) -> Option<Locks<'_>> {
         let stripes = stripes_of(keys);
         stripes.into_iter().map(|it| self.try_stripe(it)).collect()
@@ -103,11 +119,8 @@ impl KeyLocks {
     }
 
     fn try_stripe(&self, stripe: usize) -> Option<KeyLock<'_>> {
-        let word = self.words[stripe].load(Relaxed);
-        if word & (HELD | WAITERS) != 0 {
-            return None;
-        }
-        let taken = self.words[stripe].compare_exchange(word, word | HELD, Acquire, Relaxed);
+        let free = |word: u64| (word < HELD).then_some(word | HELD);
+        let taken = self.words[stripe].fetch_update(Acquire, Relaxed, free);
         taken.is_ok().then(|| self.held(stripe))
     }
 
@@ -115,24 +128,23 @@ impl KeyLocks {
         if let Some(lock) = self.try_stripe(stripe) {
             return lock;
         }
-        let word = &self.words[stripe];
-        let mut looks = word.fetch_add(1, Relaxed) & WAITERS == 0;
-        let waiter = Waiter(word);
+        let (mut waiter, mut looks) = Waiter::new(&self.words[stripe]);
         loop {
             let mut woken = pin!(self.queues[stripe].notified());
             // From here on it does not miss who gives the lock back.
             woken.as_mut().enable();
             if looks && waiter.take() {
-                std::mem::forget(waiter);
-                return self.held(stripe);
+                break;
             }
             woken.await;
-            looks = true;
             if waiter.take() {
-                std::mem::forget(waiter);
-                return self.held(stripe);
+                break;
             }
+            waiter.lose_patience();
+            looks = true;
         }
+        std::mem::forget(waiter);
+        self.held(stripe)
     }
 
     fn held(&self, stripe: usize) -> KeyLock<'_> {
@@ -144,16 +156,37 @@ impl KeyLocks {
 }
 
 impl Waiter<'_> {
+    /// One more who waits for this lock, and whether it is the first.
+    fn new(word: &AtomicU64) -> (Waiter<'_>, bool) {
+        let is_first = word.fetch_add(1, Relaxed) & WAITERS == 0;
+        let (counted, in_vain) = (1, 0);
+        let waiter = Waiter {
+            word,
+            counted,
+            in_vain,
+        };
+        (waiter, is_first)
+    }
+
     /// Takes the lock, if nobody holds it: it is no waiter any more. Says whether it did.
     fn take(&self) -> bool {
-        let free = |word: u64| (word & HELD == 0).then(|| (word - 1) | HELD);
-        self.0.fetch_update(Acquire, Relaxed, free).is_ok()
+        let free = |word: u64| (word & HELD == 0).then(|| (word - self.counted) | HELD);
+        self.word.fetch_update(Acquire, Relaxed, free).is_ok()
+    }
+
+    /// It was woken in vain once more.
+    fn lose_patience(&mut self) {
+        self.in_vain += 1;
+        if self.in_vain == PATIENCE {
+            self.counted += HURRY;
+            self.word.fetch_add(HURRY, Relaxed);
+        }
     }
 }
 
 impl Drop for Waiter<'_> {
     fn drop(&mut self) {
-        self.0.fetch_sub(1, Relaxed);
+        self.word.fetch_sub(self.counted, Relaxed);
     }
 }
 
@@ -190,28 +223,39 @@ mod tests {
     impl KeyLocks {
         /// Whether nobody holds any, or waits.
         fn are_free(&self) -> bool {
-            let is_free = |it: &AtomicU64| it.load(Relaxed) & (HELD | WAITERS) == 0;
+            let is_free = |it: &AtomicU64| it.load(Relaxed) == 0;
             self.words.iter().all(is_free)
         }
     }
 
     #[test]
-    fn who_never_waits_does_not_overtake_who_does() {
+    fn who_was_woken_in_vain_too_often_is_not_overtaken_any_more() {
         let locks = KeyLocks::default();
-        let first = locks.try_lock(b"a").unwrap();
-        assert!(locks.try_lock(b"a").is_none() && locks.try_lock(b"b").is_some());
         let mut context = Context::from_waker(Waker::noop());
-        let mut second = Box::pin(locks.lock([&b"a"[..]].into_iter()));
-        assert!(second.as_mut().poll(&mut context).is_pending());
-        drop(first);
-        assert!(locks.try_lock(b"a").is_none());
-        assert!(locks.try_lock_all([&b"b"[..], b"a"].into_iter()).is_none());
-        let Poll::Ready(held) = second.as_mut().poll(&mut context) else {
-            panic!("it was woken");
-        };
-        assert_eq!(held.len(), 1);
+        let mut held = locks.try_lock(b"a").unwrap();
+        assert!(locks.try_lock(b"a").is_none() && locks.try_lock(b"b").is_some());
+        for gives_up in [false, true] {
+            let mut waits = Box::pin(locks.lock([&b"a"[..]].into_iter()));
+            for _ in 0..PATIENCE {
+                assert!(waits.as_mut().poll(&mut context).is_pending());
+                drop(held);
+                held = locks.try_lock(b"a").expect("it may still be overtaken");
+            }
+            assert!(waits.as_mut().poll(&mut context).is_pending());
+            drop(held);
+            assert!(locks.try_lock(b"a").is_none());
+            assert!(locks.try_lock_all([&b"b"[..], b"a"].into_iter()).is_none());
+            if !gives_up {
+                let Poll::Ready(held) = waits.as_mut().poll(&mut context) else {
+                    panic!("it was woken");
+                };
+                assert_eq!(held.len(), 1);
+            }
+            drop(waits);
+            held = locks.try_lock(b"a").expect("nobody waits any more");
+        }
         drop(held);
-        assert!(locks.try_lock(b"a").is_some());
+        assert!(locks.are_free());
     }
 
     #[test]
