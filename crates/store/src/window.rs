@@ -4,10 +4,10 @@
 //! from the disk. The window moves with the log; while the cache of values is full, also with what
 //! reads bring in from the disk. So where nobody writes, the cache gets its memory.
 
+use crossbeam_utils::sync::{ShardedLock, ShardedLockWriteGuard};
 use std::collections::VecDeque;
 use std::mem::take;
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
-use std::sync::{RwLock, RwLockWriteGuard};
 
 use timberline_tier::hint;
 
@@ -28,7 +28,8 @@ fn ordered((segment, offset): (SegmentId, u64)) -> u64 {
 }
 
 pub(crate) struct Window {
-    chunks: RwLock<Chunks>,
+    /// Each read would write to an ordinary lock's word, which threads would take from one another.
+    chunks: ShardedLock<Chunks>,
     /// The most bytes of chunks, without the spare one.
     limit: AtomicU64,
     /// Bytes that were written, and read from the disk, so far.
@@ -141,7 +142,7 @@ impl Window {
     /// One that has no memory.
     pub fn new() -> Window {
         Window {
-            chunks: RwLock::default(),
+            chunks: ShardedLock::default(),
             limit: AtomicU64::new(0),
             passed: AtomicU64::new(0),
             bytes: AtomicU64::new(0),
@@ -288,12 +289,12 @@ impl Window {
         }
     }
 
-    fn write(&self) -> RwLockWriteGuard<'_, Chunks> {
+    fn write(&self) -> ShardedLockWriteGuard<'_, Chunks> {
         self.chunks.write().unwrap_or_else(|it| it.into_inner())
     }
 
     /// Takes out chunks that more has passed than there may be.
-    fn trim(&self, mut chunks: RwLockWriteGuard<'_, Chunks>) -> Vec<Chunk> {
+    fn trim(&self, mut chunks: ShardedLockWriteGuard<'_, Chunks>) -> Vec<Chunk> {
         let (passed, limit) = (self.passed.load(Relaxed), self.limit.load(Relaxed));
         let size = |chunk: &Chunk| chunk.bytes.capacity() as u64;
         let mut bytes: u64 = chunks.all.iter().map(size).sum();

@@ -7,8 +7,10 @@ pub(crate) use new_record::NewRecord;
 pub(crate) use state::State;
 
 use std::collections::BTreeMap;
-use std::sync::{Arc, Mutex, MutexGuard, RwLock};
+use std::sync::{Arc, Mutex, MutexGuard};
 use std::task::{Context, Poll};
+
+use crossbeam_utils::sync::ShardedLock;
 
 use crate::head::{Head, Heat};
 use crate::location::{Location, SegmentId};
@@ -25,7 +27,7 @@ pub(crate) const SPARES: usize = RESERVE + 1;
 pub(crate) struct Log {
     state: Mutex<State>,
     /// All segments with records, by number.
-    segments: RwLock<BTreeMap<SegmentId, Arc<Segment>>>,
+    segments: ShardedLock<BTreeMap<SegmentId, Arc<Segment>>>,
     options: Options,
 }
 
@@ -66,7 +68,7 @@ impl Log {
     pub fn new(options: Options, state: State, segments: BTreeMap<SegmentId, Arc<Segment>>) -> Log {
         Log {
             state: Mutex::new(state),
-            segments: RwLock::new(segments),
+            segments: ShardedLock::new(segments),
             options,
         }
     }
