@@ -39,6 +39,8 @@ pub(crate) struct Head {
     base: u64,
     /// From here on they are to be written: a multiple of [`BLOCK`].
     start: u64,
+    /// Up to here they are in the file. [`Segment::written`] says it to those without the lock.
+    written: u64,
     /// The number of the last record.
     sequence: u64,
 }
@@ -65,6 +67,7 @@ impl Head {
             tail,
             base: START,
             start: START,
+            written: START,
             sequence: 0,
         }
     }
@@ -86,7 +89,7 @@ impl Head {
 
     /// Bytes that are not in the file.
     pub fn unflushed(&self) -> u64 {
-        self.end() - self.segment.written()
+        self.end() - self.written
     }
 
     /// Whether records of this many bytes fit into the segment, and the one that seals it.
@@ -177,9 +180,9 @@ impl Head {
         if self.end() <= most {
             return self.end();
         }
-        let mut end = self.segment.written();
+        let mut end = self.written;
         while let Some(len) = self.read(end).and_then(Record::len_at)
-            && (end + len as u64 <= most || end == self.segment.written())
+            && (end + len as u64 <= most || end == self.written)
         {
             end += len as u64;
         }
@@ -189,6 +192,7 @@ impl Head {
     /// A flush up to there is done. Memory keeps the block in which it ends.
     pub fn flushed(&mut self, end: u64) {
         self.segment.set_written(end);
+        self.written = end;
         self.start = end / BLOCK as u64 * BLOCK as u64;
         // What is left moves: less than what was written.
         let passed = (self.start - self.base) as usize;

@@ -94,11 +94,12 @@ impl Log {
     /// one is, too.
     pub fn count_in(&self, segment: &Segment, old: Option<Location>, new: Option<Location>) {
         let elsewhere = |it: &Location| it.segment() != segment.id();
-        if let Some(new) = new.filter(|it| !elsewhere(it)) {
-            segment.revive(new);
-        }
-        if let Some(old) = old.filter(|it| !elsewhere(it)) {
-            segment.kill(old);
+        let here = |it: Option<Location>| it.filter(|it| !elsewhere(it));
+        match (here(old), here(new)) {
+            (Some(old), Some(new)) => segment.replace(old, new),
+            (Some(old), None) => segment.kill(old),
+            (None, Some(new)) => segment.revive(new),
+            (None, None) => {}
         }
         let (old, new) = (old.filter(elsewhere), new.filter(elsewhere));
         if old.is_some() || new.is_some() {
