@@ -1,14 +1,17 @@
-//! The server beside `redis-server`: requests a second, and CPU time of one request.
+//! The server beside `redis-server`: requests a second, and CPU time of one request. Or the server
+//! with several threads beside itself with one.
 //!
 //! ```text
 //! cargo run --release -p timberline-server --example beside_redis -- [rounds N] [requests N]
-//!     [keys N] [threads N] [commands set,get,...] [pipelines 16,1]
+//!     [keys N] [threads N] [beside redis|one] [commands set,get,...] [pipelines 16,1]
 //! ```
 //!
 //! Each server runs on core 0 and `redis-benchmark` on core 1, one after the other, first one and
-//! then the other. CPU time is the whole process', all its threads included, from
-//! `/proc/PID/stat`. Figures are medians of the rounds, with the least and the greatest in
-//! brackets. Needs `redis-server`, `redis-benchmark` and `taskset`.
+//! then the other. With several threads it has core 1, too: then two cores would do twice as much
+//! as one, divided by the ratio of CPU times, if the client were elsewhere. CPU time is the whole
+//! process', all its threads included, from `/proc/PID/stat`. Figures are medians of the rounds,
+//! with the least and the greatest in brackets. Needs `redis-server`, `redis-benchmark` and
+//! `taskset`.
 
 use std::fmt::Display;
 use std::net::{SocketAddr, TcpStream};
@@ -21,7 +24,15 @@ use timberline_server::{Options, Server};
 
 const MEMORY: u64 = 2 << 30;
 const USAGE: &str = "possible: rounds N, requests N (at pipeline 16; a tenth at others), keys N, \
-     threads N, commands LIST of set, get, incr, zadd, mset, pipelines LIST";
+     threads N, beside redis or one, commands LIST of set, get, incr, zadd, mset, pipelines LIST";
+
+/// Beside what the server is measured.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Peer {
+    Redis,
+    /// Itself, with one thread on one core.
+    One,
+}
 
 /// What is measured.
 struct Plan {
@@ -29,6 +40,7 @@ struct Plan {
     requests: u64,
     keys: u64,
     threads: usize,
+    peer: Peer,
     commands: Vec<String>,
     pipelines: Vec<u64>,
 }
@@ -41,6 +53,7 @@ impl Plan {
             requests: 600_000,
             keys: 100_000,
             threads: 1,
+            peer: Peer::Redis,
             commands: list("set,get,incr,zadd,mset"),
             pipelines: vec![16, 1],
         };
@@ -56,6 +69,13 @@ impl Plan {
                 "requests" => plan.requests = number()?,
                 "keys" => plan.keys = number()?,
                 "threads" => plan.threads = number()? as usize,
+                "beside" => {
+                    plan.peer = match value.as_str() {
+                        "redis" => Peer::Redis,
+                        "one" => Peer::One,
+                        _ => return Err(format!("beside {value}? {USAGE}")),
+                    }
+                }
                 "commands" => plan.commands = list(value),
                 "pipelines" => {
                     let depths = value.split(',').map(str::parse);
@@ -102,9 +122,12 @@ fn fail(what: impl Display) -> String {
 }
 
 impl Running {
-    /// Starts one of the two servers.
-    fn start(ours: bool, plan: &Plan) -> Result<Running, String> {
-        let name = if ours { "timberline" } else { "redis" };
+    /// Starts the server with this many threads, or `redis-server`.
+    fn start(threads: Option<usize>) -> Result<Running, String> {
+        let name = match threads {
+            Some(threads) => format!("timberline-{threads}"),
+            None => "redis".to_owned(),
+        };
         let folder = format!("beside-redis-{}-{name}", std::process::id());
         let folder = std::env::temp_dir().join(folder);
         let _ = std::fs::remove_dir_all(&folder);
@@ -113,15 +136,16 @@ impl Running {
         let address = free.local_addr().map_err(fail)?;
         drop(free);
         let mut command = Command::new("taskset");
-        command.args(["-c", if plan.threads > 1 { "0-1" } else { "0" }]);
+        let is_wide = threads.is_some_and(|it| it > 1);
+        command.args(["-c", if is_wide { "0-1" } else { "0" }]);
         command.stdout(Stdio::null()).stderr(Stdio::null());
-        match ours {
-            true => {
+        match threads {
+            Some(threads) => {
                 let this = std::env::current_exe().map_err(fail)?;
                 command.arg(this).arg("serve").arg(&folder);
-                command.args([address.to_string(), plan.threads.to_string()])
+                command.args([address.to_string(), threads.to_string()])
             }
-            false => command.arg("redis-server").arg("--dir").arg(&folder).args([
+            None => command.arg("redis-server").arg("--dir").arg(&folder).args([
                 "--port",
                 &address.port().to_string(),
                 "--save",
@@ -227,7 +251,11 @@ fn spread(mut values: Vec<f64>, digits: usize) -> String {
 
 /// Medians of the rounds, in which the servers take turns.
 fn measure(plan: &Plan) -> Result<(), String> {
-    let servers = [Running::start(true, plan)?, Running::start(false, plan)?];
+    let (peer, name) = match plan.peer {
+        Peer::Redis => (None, "Redis'"),
+        Peer::One => (Some(1), "one thread's"),
+    };
+    let servers = [Running::start(Some(plan.threads))?, Running::start(peer)?];
     // Keys to read, and one run to get ready.
     for server in &servers {
         for command in &plan.commands {
@@ -235,7 +263,7 @@ fn measure(plan: &Plan) -> Result<(), String> {
         }
         server.ask("set", 16, plan.keys, 10 * plan.keys)?;
     }
-    println!("| | P | requests ÷ Redis' | CPU ÷ Redis' | CPU, us | Redis', us | 1000/s | Redis' |");
+    println!("| | P | requests ÷ {name} | CPU ÷ {name} | CPU, us | {name}, us | 1000/s | {name} |");
     println!("|---|---|---|---|---|---|---|---|");
     for &pipeline in &plan.pipelines {
         for command in &plan.commands {
@@ -266,8 +294,8 @@ fn measure(plan: &Plan) -> Result<(), String> {
             );
         }
     }
-    let [ours, redis] = servers.each_ref().map(|it| it.resident() >> 20);
-    println!("\nResident MiB at the end: {ours}, Redis {redis}.");
+    let [ours, peer] = servers.each_ref().map(|it| it.resident() >> 20);
+    println!("\nResident MiB at the end: {ours}, {name} {peer}.");
     Ok(())
 }
 
