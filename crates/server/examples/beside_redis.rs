@@ -7,11 +7,10 @@
 //! ```
 //!
 //! Each server runs on core 0 and `redis-benchmark` on core 1, one after the other, first one and
-//! then the other. With several threads it has core 1, too: then two cores would do twice as much
-//! as one, divided by the ratio of CPU times, if the client were elsewhere. CPU time is the whole
-//! process', all its threads included, from `/proc/PID/stat`. Figures are medians of the rounds,
-//! with the least and the greatest in brackets. Needs `redis-server`, `redis-benchmark` and
-//! `taskset`.
+//! then the other. A server with several threads has core 1, too: if the client were elsewhere, two
+//! cores would do 2 ÷ (CPU ÷ one thread's) times as much as one. CPU time is the whole process',
+//! all its threads included, from `/proc/PID/stat`. Figures are medians of the rounds, with the
+//! least and the greatest in brackets. Needs `redis-server`, `redis-benchmark` and `taskset`.
 
 use std::fmt::Display;
 use std::net::{SocketAddr, TcpStream};
@@ -124,17 +123,18 @@ fn fail(what: impl Display) -> String {
 impl Running {
     /// Starts the server with this many threads, or `redis-server`.
     fn start(threads: Option<usize>) -> Result<Running, String> {
-        let name = match threads {
-            Some(threads) => format!("timberline-{threads}"),
-            None => "redis".to_owned(),
+        let name = if threads.is_some() {
+            "timberline"
+        } else {
+            "redis"
         };
-        let folder = format!("beside-redis-{}-{name}", std::process::id());
-        let folder = std::env::temp_dir().join(folder);
-        let _ = std::fs::remove_dir_all(&folder);
-        std::fs::create_dir_all(&folder).map_err(fail)?;
         let free = std::net::TcpListener::bind("127.0.0.1:0").map_err(fail)?;
         let address = free.local_addr().map_err(fail)?;
         drop(free);
+        let folder = format!("beside-redis-{}-{}", std::process::id(), address.port());
+        let folder = std::env::temp_dir().join(folder);
+        let _ = std::fs::remove_dir_all(&folder);
+        std::fs::create_dir_all(&folder).map_err(fail)?;
         let mut command = Command::new("taskset");
         let is_wide = threads.is_some_and(|it| it > 1);
         command.args(["-c", if is_wide { "0-1" } else { "0" }]);

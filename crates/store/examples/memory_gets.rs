@@ -1,7 +1,7 @@
-//! How long a get of a record in memory takes, where one thread or several ask.
+//! How long a get of a record in memory takes, where one thread asks, and where several do.
 //!
-//! `memory_gets FOLDER [THREADS]` makes a store of 100,000 records of 100 bytes there, and prints
-//! the nanoseconds of a get by one thread alone and by as many at the same time.
+//! `memory_gets FOLDER [THREADS]` makes a store of 100,000 records of 100 bytes there. It prints
+//! the nanoseconds of a get by one thread alone, and by each of so many at the same time.
 
 #[path = "records/name.rs"]
 mod name;

@@ -25,8 +25,8 @@ use crate::threads::Threads;
 use crate::window::Window;
 use crate::{Batch, Dropped, Error, Options, Report};
 
-/// Locks of keys. A power of two. So many that batches of different keys seldom want the same: of
-/// two with ten keys each, a fortieth do.
+/// Locks of keys. A power of two. So many that two batches seldom share one: of pairs with ten keys
+/// each, one in forty does.
 const STRIPES: usize = 4096;
 
 /// An ordered map of byte strings on disk. Clones are the same store.

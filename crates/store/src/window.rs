@@ -28,7 +28,8 @@ fn ordered((segment, offset): (SegmentId, u64)) -> u64 {
 }
 
 pub(crate) struct Window {
-    /// Each read would write to an ordinary lock's word, which threads would take from one another.
+    /// With an ordinary lock each read would write to its one word, and cores would take that line
+    /// from one another.
     chunks: ShardedLock<Chunks>,
     /// The most bytes of chunks, without the spare one.
     limit: AtomicU64,

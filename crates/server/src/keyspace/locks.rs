@@ -11,17 +11,18 @@
 //!
 //! **None is forgotten.** The first to wait is counted while the lock may just have been given
 //! back, so it looks once more itself; all later ones were counted while somebody held the lock, or
-//! while that first one or one who was woken was about to look. Whoever gets it finds them counted
-//! when it gives the lock back, and wakes one. The order of all changes of one word decides which,
-//! so no fence is needed. A wake-up that comes before its sleep is kept by [`Notify`], and one
-//! whose waiter is dropped goes to the next.
+//! while that first one was about to look, or a wake-up was on its way. Whoever gets the lock finds
+//! them counted when it gives it back, and wakes one. The order of all changes of one word decides
+//! which, so no fence is needed. A wake-up that comes before its sleep is kept by [`Notify`], and
+//! one whose waiter is dropped goes to the next.
 //!
 //! **Who finds the lock free takes it**, even if others wait: a waiter needs microseconds to wake
 //! up, and if the lock were kept for it, each of many commands with one key would wait, and each
 //! would pass the lock on at the price of a wake-up.
 //!
 //! **None waits for ever.** Who was woken [`PATIENCE`] times and found the lock taken again says so
-//! in the word. From then on until it has the lock only those who wait get it, in their order.
+//! in the word. From then on until it has the lock only those who wait get it, about in their
+//! order: who was woken in vain joins the end of the queue.
 
 use std::pin::pin;
 use std::sync::atomic::AtomicU64;
@@ -36,8 +37,9 @@ const HELD: u64 = 1 << 32;
 const WAITERS: u64 = HELD - 1;
 /// One who waits and lost patience.
 const HURRY: u64 = HELD << 1;
-/// Times that one who waits is woken and finds the lock taken, before nobody else may take it.
-const PATIENCE: u32 = 32;
+/// How often one who waits is woken and finds the lock taken, before it keeps others from
+/// overtaking it.
+const PATIENCE: u32 = if cfg!(test) { 2 } else { 32 };
 
 /// Locks of keys.
 pub struct KeyLocks {
@@ -68,7 +70,7 @@ pub type Locks<'a> = SmallVec<[KeyLock<'a>; 2]>;
 /// One who waits, until it is dropped or has the lock.
 struct Waiter<'a> {
     word: &'a AtomicU64,
-    /// What it is in the word: 1, with [`HURRY`] if it lost patience.
+    /// What it is in the word: 1, with [`HURRY`] if it lost patience; 0 if it has the lock.
     counted: u64,
     /// Times it was woken in vain.
     in_vain: u32,
@@ -84,17 +86,17 @@ impl Default for KeyLocks {
 }
 
 impl KeyLocks {
-    /// The lock of a key, if it is free.
+    /// The lock of a key, if it is free and nobody lost patience with it.
     pub fn try_lock(&self, key: &[u8]) -> Option<KeyLock<'_>> {
         self.try_stripe(stripe_of(key))
     }
 
-    /// This lock, if it is free.
+    /// This lock, under the same condition.
     pub fn try_lock_at(&self, stripe: Stripe) -> Option<KeyLock<'_>> {
         self.try_stripe(stripe.0.into())
     }
 
-    /// Those of several keys, if all are free.
+    /// Those of several keys, if each can be had so.
     pub fn try_lock_all<'k>(&self, keys: impl Iterator<Item = &'k [u8]>) -> Option<Locks<'_>> {
         let stripes = stripes_of(keys);
         stripes.into_iter().map(|it| self.try_stripe(it)).collect()
@@ -143,7 +145,6 @@ impl KeyLocks {
             waiter.lose_patience();
             looks = true;
         }
-        std::mem::forget(waiter);
         self.held(stripe)
     }
 
@@ -169,9 +170,13 @@ impl Waiter<'_> {
     }
 
     /// Takes the lock, if nobody holds it: it is no waiter any more. Says whether it did.
-    fn take(&self) -> bool {
+    fn take(&mut self) -> bool {
         let free = |word: u64| (word & HELD == 0).then(|| (word - self.counted) | HELD);
-        self.word.fetch_update(Acquire, Relaxed, free).is_ok()
+        let is_taken = self.word.fetch_update(Acquire, Relaxed, free).is_ok();
+        if is_taken {
+            self.counted = 0;
+        }
+        is_taken
     }
 
     /// It was woken in vain once more.
