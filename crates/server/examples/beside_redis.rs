@@ -25,21 +25,14 @@ const MEMORY: u64 = 2 << 30;
 const USAGE: &str = "possible: rounds N, requests N (at pipeline 16; a tenth at others), keys N, \
      threads N, beside redis or one, commands LIST of set, get, incr, zadd, mset, pipelines LIST";
 
-/// Beside what the server is measured.
-#[derive(Clone, Copy, PartialEq, Eq)]
-enum Peer {
-    Redis,
-    /// Itself, with one thread on one core.
-    One,
-}
-
 /// What is measured.
 struct Plan {
     rounds: usize,
     requests: u64,
     keys: u64,
     threads: usize,
-    peer: Peer,
+    /// Threads of the server beside which it is measured; `None` if that is Redis.
+    peer: Option<usize>,
     commands: Vec<String>,
     pipelines: Vec<u64>,
 }
@@ -52,7 +45,7 @@ impl Plan {
             requests: 600_000,
             keys: 100_000,
             threads: 1,
-            peer: Peer::Redis,
+            peer: None,
             commands: list("set,get,incr,zadd,mset"),
             pipelines: vec![16, 1],
         };
@@ -70,8 +63,8 @@ impl Plan {
                 "threads" => plan.threads = number()? as usize,
                 "beside" => {
                     plan.peer = match value.as_str() {
-                        "redis" => Peer::Redis,
-                        "one" => Peer::One,
+                        "redis" => None,
+                        "one" => Some(1),
                         _ => return Err(format!("beside {value}? {USAGE}")),
                     }
                 }
@@ -251,11 +244,12 @@ fn spread(mut values: Vec<f64>, digits: usize) -> String {
 
 /// Medians of the rounds, in which the servers take turns.
 fn measure(plan: &Plan) -> Result<(), String> {
-    let (peer, name) = match plan.peer {
-        Peer::Redis => (None, "Redis'"),
-        Peer::One => (Some(1), "one thread's"),
+    let name = match plan.peer {
+        Some(_) => "one thread's",
+        None => "Redis'",
     };
-    let servers = [Running::start(Some(plan.threads))?, Running::start(peer)?];
+    let ours = Running::start(Some(plan.threads))?;
+    let servers = [ours, Running::start(plan.peer)?];
     // Keys to read, and one run to get ready.
     for server in &servers {
         for command in &plan.commands {

@@ -5,7 +5,6 @@
 //!  4096  records, then a record that says that there are no more
 //! ```
 
-use std::cmp::Ordering;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::Relaxed, Ordering::SeqCst};
 
@@ -206,19 +205,14 @@ impl Segment {
 
     /// The index knows a record of it no more.
     pub fn kill(&self, location: Location) {
-        self.kill_sectors(location.touched());
-    }
-
-    fn kill_sectors(&self, sectors: u64) {
-        self.live.fetch_sub(sectors, Relaxed);
+        self.live.fetch_sub(location.touched(), Relaxed);
     }
 
     /// The index knows one record of it instead of another one.
     pub fn replace(&self, old: Location, new: Location) {
-        match new.touched().cmp(&old.touched()) {
-            Ordering::Less => self.kill_sectors(old.touched() - new.touched()),
-            Ordering::Equal => {}
-            Ordering::Greater => self.revive_sectors(new.touched() - old.touched()),
+        if new.touched() != old.touched() {
+            // The sum wraps, too.
+            self.revive_sectors(new.touched().wrapping_sub(old.touched()));
         }
     }
 

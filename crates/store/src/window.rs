@@ -4,11 +4,11 @@
 //! from the disk. The window moves with the log; while the cache of values is full, also with what
 //! reads bring in from the disk. So where nobody writes, the cache gets its memory.
 
-use crossbeam_utils::sync::{ShardedLock, ShardedLockWriteGuard};
 use std::collections::VecDeque;
 use std::mem::take;
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 
+use crossbeam_utils::sync::{ShardedLock, ShardedLockWriteGuard};
 use timberline_tier::hint;
 
 use crate::head::AT_ONCE;

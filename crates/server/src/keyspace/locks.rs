@@ -142,7 +142,7 @@ impl KeyLocks {
             if waiter.take() {
                 break;
             }
-            waiter.lose_patience();
+            waiter.note_in_vain();
             looks = true;
         }
         self.held(stripe)
@@ -160,11 +160,10 @@ impl Waiter<'_> {
     /// One more who waits for this lock, and whether it is the first.
     fn new(word: &AtomicU64) -> (Waiter<'_>, bool) {
         let is_first = word.fetch_add(1, Relaxed) & WAITERS == 0;
-        let (counted, in_vain) = (1, 0);
         let waiter = Waiter {
             word,
-            counted,
-            in_vain,
+            counted: 1,
+            in_vain: 0,
         };
         (waiter, is_first)
     }
@@ -179,8 +178,8 @@ impl Waiter<'_> {
         is_taken
     }
 
-    /// It was woken in vain once more.
-    fn lose_patience(&mut self) {
+    /// It was woken in vain once more, and may lose patience.
+    fn note_in_vain(&mut self) {
         self.in_vain += 1;
         if self.in_vain == PATIENCE {
             self.counted += HURRY;
