@@ -15,7 +15,9 @@ use tracing::{debug, warn};
 use crate::ahead::Ahead;
 use crate::blocked;
 use crate::client::Client;
-use crate::command::{Attempt, Command, dispatch, dispatch_now, end_watches, is_held_back, leave};
+use crate::command::{
+    Attempt, Command, dispatch, dispatch_now, dispatch_series, end_watches, is_held_back, leave,
+};
 use crate::keyspace::{Fetched, Hints};
 use crate::memory::UNCOUNTED;
 use crate::options::Durability;
@@ -361,15 +363,25 @@ impl<'a> Connection<'a> {
         if if_in_memory && hints.waits() {
             return None;
         }
-        for index in done..ahead.len() {
+        let hinted = |index| {
             let (found, args) = ahead.command(index, &self.input);
-            let (session, out) = (&mut self.session, &mut self.out);
+            (found, args, hints.get(index - done))
+        };
+        let mut index = done;
+        while index < ahead.len() {
+            let (shared, session, out) = (self.shared, &mut self.session, &mut self.out);
             if out.bytes.len() >= ENOUGH {
                 return Some((index, Attempt::None));
             }
-            let (shared, hint) = (self.shared, hints.get(index - done));
+            let rest = (index..ahead.len()).map(hinted);
+            let executed = dispatch_series(shared, session, rest, out, now);
+            if executed > 0 {
+                index += executed;
+                continue;
+            }
+            let (found, args, hint) = hinted(index);
             match dispatch_now(shared, session, found, args, out, now, hint) {
-                Attempt::Done => {}
+                Attempt::Done => index += 1,
                 attempt => return Some((index, attempt)),
             }
         }

@@ -194,3 +194,91 @@ fn a_pipeline_reads_each_record_once() {
         assert!((16..=17).contains(&more), "{more}");
     }
 }
+
+/// Commands on a few keys, so that many of one pipeline set the same string.
+fn commands(rng: &mut fastrand::Rng, count: usize) -> Vec<String> {
+    let names = ["set", "incr", "decr", "incrby", "decrby", "others"];
+    let mut name = names[0];
+    let command = |_| {
+        // As a client sends them: mostly the same.
+        if rng.u8(..) < 60 {
+            name = names[rng.usize(..names.len())];
+        }
+        let key = format!("key{}", rng.u8(..24));
+        let number = match rng.u8(..40) {
+            0 => "much".to_owned(),
+            1 => i64::MAX.to_string(),
+            _ => rng.i16(..).to_string(),
+        };
+        match (name, rng.u8(..12)) {
+            ("set" | "incrby" | "decrby", _) => format!("{name} {key} {number}"),
+            ("incr" | "decr", _) => format!("{name} {key}"),
+            (_, 0) => format!("set {key} {number} get"),
+            (_, 1) => format!("set {key} {number} px 100000"),
+            (_, 2) => format!("hset {key} field {number}"),
+            (_, 3) => format!("incr {key} {number}"),
+            (_, 4) => format!("append {key} 1"),
+            (_, 5) => format!("persist {key}"),
+            (_, 6) => format!("type {key}"),
+            (_, 7 | 8) => format!("del {key}"),
+            _ => format!("get {key}"),
+        }
+    };
+    (0..count).map(command).collect()
+}
+
+/// Strings that are set in a row are written together, and nobody can tell.
+#[test]
+fn a_pipeline_says_what_its_commands_say_one_by_one() {
+    let mut rng = fastrand::Rng::with_seed(fastrand::u64(..));
+    let seed = rng.get_seed();
+    let folders = [Folder::new(), Folder::new()];
+    let servers = folders.each_ref().map(Running::new);
+    let [mut pipelined, mut one_by_one] = servers.each_ref().map(Running::client);
+    for _ in 0..400 {
+        let count = rng.usize(1..40);
+        let commands = commands(&mut rng, count);
+        let sent: Vec<u8> = commands
+            .iter()
+            .flat_map(|it| encoded(&it.split(' ').map(str::as_bytes).collect::<Vec<_>>()))
+            .collect();
+        pipelined.send(&sent);
+        for command in &commands {
+            let (reply, expected) = (pipelined.reply(), one_by_one.ask(command));
+            assert_eq!(
+                String::from_utf8_lossy(&reply),
+                String::from_utf8_lossy(&expected),
+                "{command} of {commands:?}, seed {seed}"
+            );
+        }
+    }
+    let counted = |client: &mut client::Client<_>| -> u64 {
+        client.info("stats", "total_commands_processed")
+    };
+    assert_eq!(counted(&mut pipelined), counted(&mut one_by_one), "{seed}");
+}
+
+/// Who watches one of the strings, too.
+#[test]
+fn strings_that_are_set_in_a_row_end_a_watch() {
+    let folder = Folder::new();
+    let server = Running::new(&folder);
+    let (mut watcher, mut writer) = (server.client(), server.client());
+    for value in ["1", "2"] {
+        for key in ["first", "other", "last"] {
+            assert_eq!(watcher.ask(&format!("WATCH {key}")), b"+OK\r\n");
+            let set = |key: &str| encoded(&[b"SET", key.as_bytes(), value.as_bytes()]);
+            writer.send(&["first", "middle", "last"].map(set).concat());
+            for _ in 0..3 {
+                assert_eq!(writer.reply(), b"+OK\r\n");
+            }
+            watcher.ask("MULTI");
+            watcher.ask("GET middle");
+            let expected = match key {
+                "other" => format!("*1\r\n$1\r\n{value}\r\n"),
+                _ => "*-1\r\n".into(),
+            };
+            assert_eq!(watcher.ask("EXEC"), expected.as_bytes());
+        }
+    }
+}

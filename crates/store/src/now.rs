@@ -57,6 +57,11 @@ impl<'a> Change<'a> {
         }
     }
 
+    /// Its key.
+    pub fn key(&self) -> &'a [u8] {
+        self.key
+    }
+
     /// The same of a key that may have been found somewhere.
     pub fn at(self, place: Option<KeyPlace<'a>>) -> Change<'a> {
         Change { place, ..self }

@@ -85,7 +85,7 @@ pub(crate) fn dispatch_now<'s>(
                 return waits(None);
             };
             call.known = Some(hint);
-            let Some(done) = quick(&mut call) else {
+            let Some(done) = quick.run(&mut call) else {
                 return waits(Some(Locks::from_iter([lock])));
             };
             drop(lock);
@@ -95,7 +95,7 @@ pub(crate) fn dispatch_now<'s>(
             let Some(locks) = lock_now(shared, command, args) else {
                 return waits(None);
             };
-            let Some(done) = quick(&mut call) else {
+            let Some(done) = quick.run(&mut call) else {
                 return waits(Some(locks));
             };
             drop(locks);

@@ -20,6 +20,7 @@ mod pubsub;
 mod ranges;
 mod row;
 mod scan;
+mod series;
 mod server;
 mod sets;
 mod sorted;
@@ -53,6 +54,7 @@ pub(crate) use pattern::matches;
 pub(crate) use pubsub::leave;
 pub(crate) use row::Command;
 pub(crate) use scan::Cursors;
+pub(crate) use series::dispatch_series;
 pub(crate) use table::{TABLE, find};
 
 use keys_of::Keys;
@@ -297,7 +299,11 @@ async fn run_locked(mut call: Call<'_>, began: Option<Instant>, locks: Locks<'_>
         Handler::Now(run) => run(&mut call),
         Handler::Later(run) => run(&mut call).await,
         Handler::Quick(quick, run) => {
-            let done = if was_tried { None } else { quick(&mut call) };
+            let done = if was_tried {
+                None
+            } else {
+                quick.run(&mut call)
+            };
             match done {
                 Some(done) => done,
                 None => run(&mut call).await,

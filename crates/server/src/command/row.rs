@@ -2,6 +2,7 @@
 
 use super::flags::Flags;
 use super::keys_of::Keys;
+use super::series::{RecordOf, set_now};
 use super::{Call, Done, Running};
 use crate::keyspace::Place;
 use crate::resp::Args;
@@ -29,10 +30,25 @@ pub(crate) enum Handler {
     Later(for<'a> fn(&'a mut Call<'_>) -> Running<'a>),
     /// A function that does nothing if it has to wait, and then a future. Most commands that are
     /// frequent find all that they need in memory, and a future costs as much as they do.
-    Quick(
-        fn(&mut Call<'_>) -> Option<Done>,
-        for<'a> fn(&'a mut Call<'_>) -> Running<'a>,
-    ),
+    Quick(Quick, for<'a> fn(&'a mut Call<'_>) -> Running<'a>),
+}
+
+/// A function that does nothing if it has to wait.
+#[derive(Clone, Copy)]
+pub(crate) enum Quick {
+    Any(fn(&mut Call<'_>) -> Option<Done>),
+    /// One for a command that does nothing but set a string. Several in a row become one write.
+    Sets(RecordOf),
+}
+
+impl Quick {
+    /// Runs a command whose locks are held. `None` if it has to wait, and then nothing was done.
+    pub fn run(self, call: &mut Call<'_>) -> Option<Done> {
+        match self {
+            Quick::Any(run) => run(call),
+            Quick::Sets(record_of) => set_now(call, record_of),
+        }
+    }
 }
 
 impl std::fmt::Debug for Command {

@@ -3,10 +3,9 @@
 use std::ops::Range;
 use std::task::Poll;
 
-use smallvec::SmallVec;
-
+use super::series::Record;
 use super::{Call, Done, Failure, number};
-use crate::keyspace::{Entry, Failed, Kind, LONG, MAX_STRING, Text};
+use crate::keyspace::{Entry, Failed, Kind, Known, LONG, MAX_STRING, Text};
 use crate::resp::{Digits, integer};
 
 const NO_CONDITION: u8 = 0;
@@ -94,21 +93,14 @@ async fn reply(call: &mut Call<'_>, text: &Text, range: Range<u64>) -> Done {
     Ok(())
 }
 
-pub(super) fn set_now(call: &mut Call) -> Option<Done> {
+pub(super) fn set_record(call: &mut Call, _: Known, record: &mut Record) -> Option<()> {
     if call.args.len() != 3 {
         return None;
     }
-    let mut record = SmallVec::<[u8; 256]>::new();
     record.push(Kind::String as u8);
     record.extend_from_slice(call.arg(2));
-    let mut key = None;
-    let string = call.string(&mut key);
-    match call.keyspace().set_now(string, &record) {
-        Poll::Ready(Ok(())) => call.out.ok(),
-        Poll::Ready(Err(error)) => return Some(Err(error.into())),
-        Poll::Pending => return None,
-    }
-    Some(Ok(()))
+    call.out.ok();
+    Some(())
 }
 
 pub(super) async fn set(call: &mut Call<'_>) -> Done {
@@ -325,24 +317,33 @@ async fn set_pairs(call: &mut Call<'_>) -> Done {
     Ok(())
 }
 
-pub(super) fn incr_now(call: &mut Call) -> Option<Done> {
-    let mut key = None;
-    let string = call.string(&mut key);
-    let old = |value: &[u8], expires: Option<i64>| (integer(value), expires);
-    let number = match call.keyspace().string_now(string, call.now, old) {
+pub(super) fn incr_record(call: &mut Call, old: Known, record: &mut Record) -> Option<()> {
+    sum_record(call, 1, old, record)
+}
+
+pub(super) fn decr_record(call: &mut Call, old: Known, record: &mut Record) -> Option<()> {
+    sum_record(call, -1, old, record)
+}
+
+pub(super) fn incrby_record(call: &mut Call, old: Known, record: &mut Record) -> Option<()> {
+    sum_record(call, integer(call.arg(2))?, old, record)
+}
+
+pub(super) fn decrby_record(call: &mut Call, old: Known, record: &mut Record) -> Option<()> {
+    sum_record(call, integer(call.arg(2))?.checked_neg()?, old, record)
+}
+
+fn sum_record(call: &mut Call, by: i64, old: Known, record: &mut Record) -> Option<()> {
+    let number = |value: &[u8], expires: Option<i64>| (integer(value), expires);
+    let number = match call.keyspace().string_now(old, call.now, number) {
         Poll::Ready(Some((Some(number), None))) => number,
         Poll::Ready(None) => 0,
         _ => return None,
     };
-    let sum = number.checked_add(1)?;
-    let mut digits = Digits::of(sum);
-    let record = digits.behind(Kind::String as u8);
-    match call.keyspace().set_now(string, record) {
-        Poll::Ready(Ok(())) => call.out.integer(sum),
-        Poll::Ready(Err(error)) => return Some(Err(error.into())),
-        Poll::Pending => return None,
-    }
-    Some(Ok(()))
+    let sum = number.checked_add(by)?;
+    record.extend_from_slice(Digits::of(sum).behind(Kind::String as u8));
+    call.out.integer(sum);
+    Some(())
 }
 
 pub(super) async fn incr(call: &mut Call<'_>) -> Done {

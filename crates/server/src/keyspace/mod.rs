@@ -59,7 +59,7 @@ pub(crate) use elements::{LETTERS, element_of_log, element_of_pool, orphans_of};
 pub use entry::{Entry, Kind};
 pub use error::Error;
 pub use list::{List, Side};
-pub use locks::{KeyLocks, Locks};
+pub use locks::{KeyLock, KeyLocks, Locks};
 pub use long::{LONG, MAX_STRING, Text};
 pub use prepare::{Hint, Hints, Known, Place};
 pub use together::Fetched;

@@ -101,16 +101,22 @@ impl Keyspace {
             changes.push(Change::put(key, record));
             rest = behind;
         }
+        self.put_all_now(&changes)
+    }
+
+    /// Puts records of strings, all or none, under the same condition.
+    pub fn put_all_now(&self, changes: &[Change]) -> Poll<Result<(), Error>> {
         let written = if self.aggregates() == 0 {
-            self.store.write_now(&changes)
+            self.store.write_now(changes)
         } else {
-            match self.store.replace_all_now(&changes) {
+            match self.store.replace_all_now(changes) {
                 Poll::Ready(Ok(false)) => return Poll::Pending,
                 replaced => replaced.map_ok(|_| ()),
             }
         };
         if written.is_ready() && self.watches.any() {
-            (0..writes).for_each(|at| self.watches.touch(&pairs[2 * at]));
+            let keys = changes.iter().map(|it| key_of(it.key()));
+            keys.for_each(|it| self.watches.touch(it));
         }
         written.map_err(Error::from)
     }
