@@ -125,16 +125,17 @@ impl Inner {
     /// System", TOCS 10(1), 1992, §3.5). In a cache whose index is full, the oldest one that has
     /// keys.
     fn victim(&self, is_index_full: bool) -> Option<(Arc<Segment>, Purpose)> {
-        let (others, is_full, is_short, now) = {
+        let (others, all, is_full, is_short, now) = {
             let mut state = self.log.lock();
             state.looked_at = state.sequence;
             let mut others = state.victims.clone();
             others.extend(state.heads().map(|head| head.segment.id()));
+            // A segment that is made a head later is none of them.
+            let all = self.log.segments();
             let is_full = state.no_segments.is_some();
             let is_short = is_full && state.spares.len() < RESERVE;
-            (others, is_full, is_short, state.sequence)
+            (others, all, is_full, is_short, state.sequence)
         };
-        let all = self.log.segments();
         let first = all.iter().min_by_key(|it| it.began())?;
         let second = oldest(&all, first.id());
         let others_began = |it: &Arc<Segment>| match it.id() == first.id() {
