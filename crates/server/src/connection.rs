@@ -367,17 +367,22 @@ impl<'a> Connection<'a> {
             let (found, args) = ahead.command(index, &self.input);
             (found, args, hints.get(index - done))
         };
-        let mut index = done;
+        // Up to `alone`, commands that can't be executed together are on their own.
+        let (mut index, mut alone) = (done, done);
         while index < ahead.len() {
             let (shared, session, out) = (self.shared, &mut self.session, &mut self.out);
             if out.bytes.len() >= ENOUGH {
                 return Some((index, Attempt::None));
             }
-            let rest = (index..ahead.len()).map(hinted);
-            let executed = dispatch_series(shared, session, rest, out, now);
-            if executed > 0 {
-                index += executed;
-                continue;
+            if index >= alone {
+                let rest = (index..ahead.len()).map(hinted);
+                match dispatch_series(shared, session, rest, out, now) {
+                    Ok(executed) => {
+                        index += executed;
+                        continue;
+                    }
+                    Err(those) => alone = index + those,
+                }
             }
             let (found, args, hint) = hinted(index);
             match dispatch_now(shared, session, found, args, out, now, hint) {

@@ -282,3 +282,24 @@ fn strings_that_are_set_in_a_row_end_a_watch() {
         }
     }
 }
+
+/// A command is looked at once, whatever comes before it.
+#[test]
+fn what_a_pipeline_may_not_do_is_refused_once() {
+    let folder = Folder::new();
+    let server = Running::new(&folder);
+    let (mut admin, mut bob) = (server.client(), server.client());
+    admin.ask("ACL SETUSER bob on >secret ~may* +@all");
+    assert_eq!(bob.ask("AUTH bob secret"), b"+OK\r\n");
+    let set = |key: &str| encoded(&[b"SET", key.as_bytes(), b"1"]);
+    for nth in 0..2 {
+        bob.send(&["may 1", "may 2", "other", "may 3"].map(set).concat());
+        for is_refused in [false, false, true, false] {
+            let reply = bob.reply();
+            assert_eq!(reply.starts_with(b"-NOPERM"), is_refused);
+            assert_eq!(reply == b"+OK\r\n", !is_refused);
+        }
+        let log = admin.says("ACL LOG");
+        assert!(log.contains(&format!("count\r\n:{}\r\n", nth + 1)), "{log}");
+    }
+}

@@ -13,7 +13,7 @@ use timberline_store::Change;
 
 use super::row::{Handler, Quick};
 use super::{Call, Command, Done, admitted, finish};
-use crate::keyspace::{Hint, KeyLock, Known};
+use crate::keyspace::{Hint, KeyLock, Keyspace, Known};
 use crate::resp::{Args, Writer};
 use crate::session::Session;
 use crate::shared::Shared;
@@ -47,19 +47,22 @@ pub(super) fn set_now(call: &mut Call, record_of: RecordOf) -> Option<Done> {
 }
 
 /// Runs as many of a client's commands as are one series of the first, and writes their replies, if
-/// that need not wait. Returns how many: none unless there are several.
+/// that need not wait. Returns how many. Otherwise nothing was done: as many as the error says have
+/// to be run on their own, and the first in any case.
 pub(crate) fn dispatch_series<'a>(
     shared: &Shared,
     session: &mut Session,
     commands: impl Iterator<Item = Hinted<'a>> + Clone,
     out: &mut Writer,
     now: i64,
-) -> usize {
+) -> Result<usize, usize> {
+    let part = |it| part(it, &shared.keyspace);
     let is_one = commands.clone().take(2).filter_map(part).count() < 2;
-    if is_one || shared.pause.is_on() {
-        return 0;
+    // What others may do is looked at command by command, and noted.
+    if is_one || shared.pause.is_on() || !session.user.has_all_rights() {
+        return Err(0);
     }
-    let (start, began) = (out.bytes.len(), shared.slowlog.clock(session));
+    let (start, mut began) = (out.bytes.len(), shared.slowlog.clock(session));
     let mut locks = SmallVec::<[KeyLock<'_>; 16]>::new();
     let mut strings = SmallVec::<[(Known<'_>, usize); 16]>::new();
     let mut records = Record::new();
@@ -91,30 +94,33 @@ pub(crate) fn dispatch_series<'a>(
         Change::put(string.key, record).at(string.place)
     });
     let changes: SmallVec<[Change<'_>; 16]> = changes.collect();
-    let keyspace = &shared.keyspace;
-    if changes.len() < 2 || !matches!(keyspace.put_all_now(&changes), Poll::Ready(Ok(()))) {
+    let count = changes.len();
+    if count < 2 || !matches!(shared.keyspace.put_all_now(&changes), Poll::Ready(Ok(()))) {
         out.truncate(start);
-        return 0;
+        return Err(count);
     }
     drop(locks);
-    for (command, args, _) in commands.take(changes.len()) {
+    for (command, args, _) in commands.take(count) {
         let command = command.expect("it was a part");
-        finish(
-            Call::new(shared, session, command, args, out, now),
-            Ok(()),
-            start,
-            began,
-        );
+        let call = Call::new(shared, session, command, args, out, now);
+        finish(call, Ok(()), start, began);
+        // The first of them took all the time.
+        began = session.clock;
     }
-    changes.len()
+    Ok(count)
 }
 
-/// A command that may be part of a series.
-fn part((found, args, hint): Hinted<'_>) -> Option<(&'static Command, Hint<'_>, RecordOf)> {
+/// A command that may be part of a series. Where keys may have other types, what is no string has
+/// to be looked for among them.
+fn part<'a>(
+    (found, args, hint): Hinted<'a>,
+    keyspace: &Keyspace,
+) -> Option<(&'static Command, Hint<'a>, RecordOf)> {
     let (command, hint) = (found?, hint?);
     let Handler::Quick(Quick::Sets(record_of), _) = command.handler else {
         return None;
     };
+    let is_alone = hint.record.place.is_none() && keyspace.aggregates() > 0;
     let bytes = || args.iter().map(<[u8]>::len).sum::<usize>();
-    (bytes() <= LONG).then_some((command, hint, record_of))
+    (!is_alone && bytes() <= LONG).then_some((command, hint, record_of))
 }

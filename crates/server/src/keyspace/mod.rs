@@ -161,7 +161,7 @@ impl Keyspace {
     }
 
     /// Keys that are hashes, sets, sorted sets or lists.
-    fn aggregates(&self) -> usize {
+    pub fn aggregates(&self) -> usize {
         self.store.starting_with(b'a')
     }
 
