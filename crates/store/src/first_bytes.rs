@@ -4,7 +4,8 @@ use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
 
 /// Counts of keys by their first byte. The empty key has none.
 ///
-/// They change with the index, under the log's lock, so no two threads write to them at a time.
+/// They change under the log's lock, so no two threads write to them at a time, and a moment before
+/// the index.
 pub(crate) struct FirstBytes(Box<[AtomicUsize]>);
 
 impl Default for FirstBytes {

@@ -21,7 +21,7 @@ use crate::Error;
 pub(crate) const GROUP: usize = 16;
 
 /// A lookup that yields wherever it would wait for memory.
-type Lookup<'a> = Pin<Box<dyn Future<Output = Option<u64>> + Send + 'a>>;
+pub(crate) type Lookup<'a> = Pin<Box<dyn Future<Output = Option<u64>> + Send + 'a>>;
 
 /// Keys with their words, in order.
 pub(crate) type Entries = Box<dyn DoubleEndedIterator<Item = (Vec<u8>, u64)> + Send>;

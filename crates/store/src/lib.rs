@@ -71,6 +71,8 @@ mod head;
 mod header;
 mod index;
 mod join;
+#[cfg(test)]
+mod late_index;
 mod location;
 mod log;
 mod memory;

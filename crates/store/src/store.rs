@@ -400,6 +400,12 @@ impl Inner {
             .lock()
             .unwrap_or_else(|it| it.into_inner())
     }
+
+    /// Waits until the index knows what has been appended so far: it follows a moment later, and
+    /// until then the locks of the keys are held.
+    pub fn wait_for_index(&self) {
+        (0..STRIPES).for_each(|it| drop(self.lock_stripe(it)));
+    }
 }
 
 pub(crate) fn stripe_of(key: &[u8]) -> usize {

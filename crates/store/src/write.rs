@@ -7,7 +7,7 @@ use std::task::Poll;
 use smallvec::SmallVec;
 use timberline_tree::Held;
 
-use crate::index::Spot;
+use crate::index::Found;
 use crate::location::Location;
 use crate::log::{Appended, NewRecord, State};
 use crate::pieces::{Descriptor, Pending, Value, is_large};
@@ -174,23 +174,32 @@ impl Inner {
         entries: &[NewRecord<'a>],
         allowed: impl Fn(&Inner) -> bool,
     ) -> Result<Appended<u64>, Error> {
-        let _locks = self.lock_keys(entries);
+        let locks = self.lock_keys(entries);
         if !allowed(self) {
             return Ok(Appended::Refused);
         }
         // One alone needs no places, and in slow memory none are looked for.
         let are_held = entries.len() > 1 && !self.index.is_tiered();
         let held = are_held.then(|| self.index.hold());
-        let mut spots = SmallVec::<[Option<Spot<'_>>; 16]>::new();
-        let new = match self.reserve(entries, held.as_ref(), &mut spots) {
+        let mut known = SmallVec::<[Found<'_>; 16]>::new();
+        let new = match self.reserve(entries, held.as_ref(), &mut known) {
             Ok(Some(new)) => new,
             Ok(None) => return Ok(Appended::Refused),
             Err(error) => return self.no_place(error),
         };
-        let mut spots = spots.into_iter();
         let timed = entries.iter().filter(|it| it.expires != NEVER);
         let reserved = timed.clone().try_for_each(|it| self.reserve_time(it));
-        let is_twice = has_twice(entries);
+        // Then what is known of the second one depends on the first.
+        let is_twice = locks.len() < entries.len() && has_twice(entries);
+        // The table of values in pieces changes with the index.
+        let is_large = |word: u64| location_of(Some(word)).is_some_and(Location::is_large);
+        let is_large = entries.iter().any(|it| it.large.is_some())
+            || known.iter().flatten().any(|it| is_large(it.0));
+        // What the index says before is known, and nothing can fail but the log: others need not
+        // wait for the index with the log's lock.
+        let is_later = !is_twice && !is_large && known.len() == entries.len();
+        let mut words = SmallVec::<[u64; 16]>::with_capacity(entries.len());
+        let mut founds = known.iter();
         // Times that records of these keys had before, and their keys.
         let mut times = SmallVec::<[_; 1]>::new();
         // Records that no key has any more.
@@ -202,16 +211,17 @@ impl Inner {
             self.log
                 .append(entries, fresh, |entry, (location, segment), sequence| {
                     self.moments.note(&*self.index, &self.log, entry.key);
-                    let is_put = entry.kind == Kind::Put;
                     if let Some(value) = entry.large {
                         value.commit(sequence);
                     }
-                    let word = location.to_word();
-                    let spot = spots.next().flatten().or(entry.spot).filter(|_| is_put);
-                    let updated = spot.and_then(|spot| self.index.update_at(spot, entry.key, word));
+                    let (word, found) = (location.to_word(), founds.next().copied().flatten());
+                    let is_put = entry.kind == Kind::Put;
                     let old = match entry.kind {
-                        _ if updated.is_some() => updated,
-                        Kind::Put if entry.replaces => match self.index.update(entry.key, word) {
+                        _ if is_later => {
+                            words.push(word);
+                            found.map(|it| it.0)
+                        }
+                        Kind::Put if entry.replaces => match self.update(entry, found, word) {
                             None => return Ok(false),
                             old => old,
                         },
@@ -221,7 +231,7 @@ impl Inner {
                         _ if is_twice => self.index.update(entry.key, PENDING),
                         _ => self.index.remove(entry.key),
                     };
-                    is_new |= is_put && old.is_none();
+                    is_new |= is_put && !is_later && old.is_none();
                     let new = is_put.then_some((location, entry.large));
                     if let Some(old) = self.changed(entry.key, old, new, Some(segment)) {
                         if old.expires() {
@@ -235,6 +245,17 @@ impl Inner {
                     Ok(true)
                 })
         });
+        if matches!(appended, Ok(Appended::At(_))) {
+            let changes = entries.iter().zip(&known).zip(words);
+            for ((entry, &found), word) in changes {
+                if entry.kind == Kind::Delete {
+                    self.index.remove(entry.key);
+                } else {
+                    let before = self.update(entry, found, word);
+                    before.expect("its key is locked, and has a place");
+                }
+            }
+        }
         // Others need not wait for this with the log's lock.
         for old in gone {
             self.forget_value(old);
@@ -288,10 +309,10 @@ impl Inner {
         locks
     }
 
-    /// A key's word in the index was `old`, and now its record lies at `new`, with its value if it
-    /// is in pieces; the caller holds the log's lock. `segment` is the one to which records are
-    /// appended now, if that is known. Returns where the old record lies, to
-    /// [forget its value](Self::forget_value).
+    /// A key's word in the index was `old`, and its record lies at `new`, with its value if it is
+    /// in pieces. The caller holds the log's lock, and that of the key until the index says so.
+    /// `segment` is the one to which records are appended now, if that is known. Returns where the
+    /// old record lies, to [forget its value](Self::forget_value).
     pub fn changed(
         &self,
         key: &[u8],
@@ -354,46 +375,53 @@ impl Inner {
         self.deadlines.reserve(entry.key, entry.expires)
     }
 
+    /// Has the index know a word of a key that has a place there, which was found there if it was.
+    /// The previous one; `None` if it has no place.
+    fn update(&self, entry: &NewRecord, found: Found<'_>, word: u64) -> Option<u64> {
+        let spot = found.and_then(|it| it.1).or(entry.spot);
+        let updated = spot.and_then(|spot| self.index.update_at(spot, entry.key, word));
+        updated.or_else(|| self.index.update(entry.key, word))
+    }
+
     /// Makes places in the index for keys that are not there, as that can fail: afterwards nothing
-    /// can but the log. Returns these keys; `None` if one is not there that is to be replaced. The
-    /// first record needs no place in advance: where the index does not take its key, nothing has
-    /// happened yet. `spots` gets the places in the index of several keys, as long as those are
-    /// held.
-    fn reserve<'a, 'h>(
+    /// can but the log. Returns these keys; `None` if one is not there that is to be replaced.
+    /// `known` gets what the index says of each key before, with the places of several as long as
+    /// those are held. A record alone of which nothing is known needs no place in advance, and
+    /// `known` stays empty: where the index does not take its key, nothing has happened yet.
+    fn reserve<'a: 'h, 'h>(
         &'h self,
         entries: &[NewRecord<'a>],
         held: Option<&'h Held<'_>>,
-        spots: &mut SmallVec<[Option<Spot<'h>>; 16]>,
+        known: &mut SmallVec<[Found<'h>; 16]>,
     ) -> Result<Option<Vec<&'a [u8]>>, Error> {
         let mut new = Vec::new();
+        let at_spot = |entry: &NewRecord<'a>| {
+            let spot = entry.spot?;
+            let word = self.index.get_at(spot, entry.key)?;
+            Some(Some((word, Some(spot))))
+        };
+        known.extend(entries.iter().map_while(at_spot));
+        if known.len() == entries.len() {
+            return Ok(Some(new));
+        }
+        known.clear();
         let needs_place = |entry: &NewRecord| {
             let is_full = !entry.replaces && self.was_index_full.load(Relaxed);
             is_full || entry.expires != NEVER || entry.large.is_some()
         };
-        let is_first_placed = entries.first().is_some_and(needs_place);
-        if entries.len() == 1 && !is_first_placed {
-            return Ok(Some(new));
-        }
-        let is_there = |entry: &NewRecord| {
-            let word = entry.spot.map(|spot| self.index.get_at(spot, entry.key));
-            entry.kind == Kind::Delete || word.flatten().is_some()
-        };
-        let mut others = entries.iter().skip(usize::from(!is_first_placed));
-        if others.all(is_there) {
+        if let [entry] = entries
+            && !needs_place(entry)
+        {
             return Ok(Some(new));
         }
         // Of all, so that their paths through the index are near when it changes.
         let keys: SmallVec<[&[u8]; 16]> = entries.iter().map(|it| it.key).collect();
-        let found: SmallVec<[bool; 16]> = match held {
-            Some(held) => {
-                let found = self.find_many(held, &keys);
-                spots.extend(found.iter().map(|it| it.and_then(|it| it.1)));
-                found.iter().map(|it| it.is_some()).collect()
-            }
-            None => self.words(&keys).iter().map(|it| it.is_some()).collect(),
-        };
-        let found = entries.iter().zip(&keys).zip(found);
-        for ((entry, key), is_there) in found.skip(usize::from(!is_first_placed)) {
+        match held {
+            Some(held) => known.extend(self.find_many(held, &keys)),
+            None => known.extend(self.words(&keys).iter().map(|it| Some(((*it)?, None)))),
+        }
+        for ((entry, key), found) in entries.iter().zip(&keys).zip(known.iter()) {
+            let is_there = found.is_some();
             if is_there || entry.kind != Kind::Put {
                 continue;
             }
@@ -463,14 +491,9 @@ impl Inner {
     }
 }
 
-/// Whether a batch may have a key twice. Long ones are not searched for it.
+/// Whether a batch has a key twice.
 fn has_twice(entries: &[NewRecord]) -> bool {
-    let mut rest = entries;
-    while let [first, others @ ..] = rest {
-        if entries.len() > 8 || others.iter().any(|it| it.key == first.key) {
-            return entries.len() > 1;
-        }
-        rest = others;
-    }
-    false
+    let mut keys: SmallVec<[&[u8]; 16]> = entries.iter().map(|it| it.key).collect();
+    keys.sort_unstable();
+    keys.windows(2).any(|it| it[0] == it[1])
 }

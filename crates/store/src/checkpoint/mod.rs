@@ -10,8 +10,9 @@
 //! - Its last page is written when everything that it names is on the disk.
 //! - A segment on the disk that it does not name was made after it: the log forgets a segment only
 //!   when its name is gone for good. So such a segment is read from its start.
-//! - The index changes under the log's lock together with what is appended, records that are moved
-//!   too: no record in front of the checkpoint is missing from it.
+//! - The index knows all records in front of the checkpoint when its keys are listed, those that
+//!   were moved, too: it follows what is appended before the keys' locks are given back, and the
+//!   checkpoint waits for those.
 //!
 //! An older checkpoint stays true, as long as it is on the disk. So files are numbered with the
 //! segments, the newest that is complete counts, and one that can't be used costs time only.

@@ -63,6 +63,7 @@ impl Inner {
         // One that was never finished would take the space of this one.
         self.remove_checkpoints_but(whole).await;
         let (origin, covered) = self.begin(is_last);
+        self.wait_for_index();
         let path = path(&self.folder, origin.number);
         let mode = Mode {
             direct: self.log.options().direct,

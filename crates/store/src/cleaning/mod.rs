@@ -194,6 +194,8 @@ impl Inner {
     }
 
     async fn clean(&self, victim: &Arc<Segment>, purpose: Purpose) -> Result<(), Error> {
+        // A record that the index does not know is then one that it has left.
+        self.wait_for_index();
         // A delete is kept while there may be older records of its key. They are in segments that
         // began before it.
         let oldest = oldest(&self.log.segments(), victim.id());
@@ -254,6 +256,8 @@ impl Inner {
         }
         // What made records of the victim obsolete has to be on the disk before they go.
         self.sync_all().await?;
+        // Otherwise a reader would look for them in vain until the index knows what made them so.
+        self.wait_for_index();
         let removed = self.disk.remove(&victim.path).await;
         removed.map_err(Error::disk(&victim.path))?;
         let synced = self.disk.sync_folder(&self.folder).await;

@@ -6,8 +6,9 @@
 //! folder, but stays open here.
 //!
 //! Invariants:
-//! - A moment begins under the log's lock, and the index changes under it: so a batch is in front
-//!   of the moment or behind it.
+//! - A moment begins under the log's lock, and what a batch is about to change in the index is
+//!   noted under it: so a batch is in front of the moment or behind it. Nobody looks at the index
+//!   for a moment before it knows all batches in front.
 //! - A value in pieces is noted, with where its pieces lie, before they do not count any more.
 //! - A key is noted before the index changes. So who looks at the index first, and then at what is
 //!   noted, finds the word of the moment, or the one of the same record that cleaning moved.
@@ -62,15 +63,19 @@ impl Drop for Open {
 
 impl Store {
     /// The records of this moment. O(segments); reads no record and waits for nothing but running
-    /// appends.
+    /// writes, as long as those need not wait themselves.
     pub fn snapshot(&self) -> Snapshot {
         let inner = &self.inner;
-        let state = inner.log.lock();
-        // The index knows nothing of the others.
-        let segments = inner.log.segments().into_iter();
-        let segments = segments.filter(|it| !it.is_empty());
-        let moment = Arc::new(Moment::new(inner.now(), state.sequence, segments));
-        inner.moments.add(Arc::clone(&moment));
+        let moment = {
+            let state = inner.log.lock();
+            // The index knows nothing of the others.
+            let segments = inner.log.segments().into_iter();
+            let segments = segments.filter(|it| !it.is_empty());
+            let moment = Arc::new(Moment::new(inner.now(), state.sequence, segments));
+            inner.moments.add(Arc::clone(&moment));
+            moment
+        };
+        inner.wait_for_index();
         Snapshot(Arc::new(Open {
             store: self.clone(),
             moment,

@@ -42,7 +42,8 @@ impl Moments {
         self.count.load(SeqCst)
     }
 
-    /// The index is about to change this key. The caller has the log's lock.
+    /// The index is about to change this key. The caller has the log's lock, and that of the key
+    /// until the index has changed.
     pub fn note(&self, index: &dyn Index, log: &Log, key: &[u8]) {
         if self.len() == 0 {
             return;
