@@ -226,8 +226,12 @@ impl Inner {
         });
         let (found, bytes) = read.await?;
         drop(under_way);
-        self.reads.note_disk();
-        if !self.cache.has_room() && self.window.pass(bytes) {
+        // The cache has many parts, and adds up what each has.
+        let is_full = match self.reads.note_disk() {
+            true => !self.cache.has_room(),
+            false => self.cache.is_full(),
+        };
+        if is_full && self.window.pass(bytes) {
             self.fit_cache();
         }
         Ok(Some((found, true)))

@@ -8,6 +8,9 @@ use timberline_tier::Striped;
 /// Bytes that maintenance asks the disk for at once while records are read from it.
 const BESIDE_READS: u64 = 64 << 10;
 
+/// Of so many reads from the disk, one is said to be one of a few.
+const FEW: u64 = 16;
+
 #[derive(Default)]
 pub(crate) struct Reads {
     /// For each thread: what is read from memory is so fast that threads which write to one line
@@ -58,9 +61,10 @@ impl Reads {
         }
     }
 
-    /// A record was read from the disk.
-    pub fn note_disk(&self) {
-        add_one(&self.counts.assigned().on_disk);
+    /// A record was read from the disk. Says whether it is one of a few after which to look at what
+    /// takes longer.
+    pub fn note_disk(&self) -> bool {
+        add_one(&self.counts.assigned().on_disk).is_multiple_of(FEW)
     }
 
     pub fn found_in_memory(&self) -> u64 {
@@ -76,7 +80,9 @@ impl Reads {
 }
 
 /// Without the processor's lock on the line, which costs more than the rest: no other thread counts
-/// here, unless there are more than stripes.
-fn add_one(count: &AtomicU64) {
-    count.store(count.load(Relaxed) + 1, Relaxed);
+/// here, unless there are more than stripes. Returns the count.
+fn add_one(count: &AtomicU64) -> u64 {
+    let more = count.load(Relaxed) + 1;
+    count.store(more, Relaxed);
+    more
 }
