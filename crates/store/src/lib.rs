@@ -59,6 +59,7 @@ mod cache;
 mod check;
 mod checkpoint;
 mod cleaning;
+mod commit;
 mod cores;
 mod deadlines;
 mod error;

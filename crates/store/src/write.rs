@@ -9,7 +9,7 @@ use timberline_tree::Held;
 
 use crate::index::Found;
 use crate::location::Location;
-use crate::log::{Appended, NewRecord, State};
+use crate::log::{Appended, NewRecord};
 use crate::pieces::{Descriptor, Pending, Value, is_large};
 use crate::record::{Kind, NEVER, bytes_of, key_at};
 use crate::segment::Segment;
@@ -191,13 +191,7 @@ impl Inner {
         let reserved = timed.clone().try_for_each(|it| self.reserve_time(it));
         // Then what is known of the second one depends on the first.
         let is_twice = locks.len() < entries.len() && has_twice(entries);
-        // The table of values in pieces changes with the index.
-        let is_large = |word: u64| location_of(Some(word)).is_some_and(Location::is_large);
-        let is_large = entries.iter().any(|it| it.large.is_some())
-            || known.iter().flatten().any(|it| is_large(it.0));
-        // What the index says before is known, and nothing can fail but the log: others need not
-        // wait for the index with the log's lock.
-        let is_later = !is_twice && !is_large && known.len() == entries.len();
+        let is_later = !is_twice && are_all_there(entries, &known);
         let mut words = SmallVec::<[u64; 16]>::with_capacity(entries.len());
         let mut founds = known.iter();
         // Times that records of these keys had before, and their keys.
@@ -221,17 +215,22 @@ impl Inner {
                             words.push(word);
                             found.map(|it| it.0)
                         }
-                        Kind::Put if entry.replaces => match self.update(entry, found, word) {
-                            None => return Ok(false),
-                            old => old,
-                        },
-                        // It has a place, or is the first record.
-                        Kind::Put => self.index.insert(entry.key, word)?,
+                        Kind::Put => {
+                            let is_there =
+                                found.is_some() || entry.spot.is_some() || entry.replaces;
+                            let update = || self.update(entry, found, word);
+                            match is_there.then(update).flatten() {
+                                None if entry.replaces => return Ok(false),
+                                // It has a place, or is the first record.
+                                None => self.index.insert(entry.key, word)?,
+                                old => old,
+                            }
+                        }
                         // What follows in the batch may need the place.
                         _ if is_twice => self.index.update(entry.key, PENDING),
                         _ => self.index.remove(entry.key),
                     };
-                    is_new |= is_put && !is_later && old.is_none();
+                    is_new |= is_put && old.is_none();
                     let new = is_put.then_some((location, entry.large));
                     if let Some(old) = self.changed(entry.key, old, new, Some(segment)) {
                         if old.expires() {
@@ -246,17 +245,16 @@ impl Inner {
                 })
         });
         if matches!(appended, Ok(Appended::At(_))) {
-            let changes = entries.iter().zip(&known).zip(words);
-            for ((entry, &found), word) in changes {
-                if entry.kind == Kind::Delete {
-                    self.index.remove(entry.key);
-                } else {
-                    let before = self.update(entry, found, word);
-                    before.expect("its key is locked, and has a place");
-                }
+            // Others need not wait for this with the log's lock.
+            for ((entry, &found), word) in entries.iter().zip(&known).zip(words) {
+                let before = match entry.kind {
+                    Kind::Delete => self.index.remove(entry.key),
+                    _ => self.update(entry, found, word),
+                };
+                assert_eq!(before.is_some(), found.is_some(), "its key is locked");
             }
         }
-        // Others need not wait for this with the log's lock.
+        // Nor for this.
         for old in gone {
             self.forget_value(old);
         }
@@ -384,10 +382,10 @@ impl Inner {
     }
 
     /// Makes places in the index for keys that are not there, as that can fail: afterwards nothing
-    /// can but the log. Returns these keys; `None` if one is not there that is to be replaced.
-    /// `known` gets what the index says of each key before, with the places of several as long as
-    /// those are held. A record alone of which nothing is known needs no place in advance, and
-    /// `known` stays empty: where the index does not take its key, nothing has happened yet.
+    /// can but the log. Returns these keys; `None` if one is not there that is to be replaced. The
+    /// first record needs no place in advance: where the index does not take its key, nothing has
+    /// happened yet. `known` gets what the index says of each key before, with the places of
+    /// several as long as those are held; nothing where that need not be looked for.
     fn reserve<'a: 'h, 'h>(
         &'h self,
         entries: &[NewRecord<'a>],
@@ -409,9 +407,10 @@ impl Inner {
             let is_full = !entry.replaces && self.was_index_full.load(Relaxed);
             is_full || entry.expires != NEVER || entry.large.is_some()
         };
-        if let [entry] = entries
-            && !needs_place(entry)
-        {
+        let is_first_placed = entries.first().is_some_and(needs_place);
+        let is_there = |entry| at_spot(entry).is_some() || entry.kind == Kind::Delete;
+        let mut others = entries.iter().skip(usize::from(!is_first_placed));
+        if others.all(is_there) {
             return Ok(Some(new));
         }
         // Of all, so that their paths through the index are near when it changes.
@@ -420,9 +419,9 @@ impl Inner {
             Some(held) => known.extend(self.find_many(held, &keys)),
             None => known.extend(self.words(&keys).iter().map(|it| Some(((*it)?, None)))),
         }
-        for ((entry, key), found) in entries.iter().zip(&keys).zip(known.iter()) {
-            let is_there = found.is_some();
-            if is_there || entry.kind != Kind::Put {
+        let found = entries.iter().zip(&keys).zip(known.iter());
+        for ((entry, key), found) in found.skip(usize::from(!is_first_placed)) {
+            if found.is_some() || entry.kind != Kind::Put {
                 continue;
             }
             if entry.replaces {
@@ -453,42 +452,17 @@ impl Inner {
         self.was_index_full.store(is_full, Relaxed);
         is_full
     }
+}
 
-    /// Waits until all records up to this number are on the disk.
-    pub async fn commit(&self, sequence: u64) -> Result<(), Error> {
-        let committed = |state: &mut State| {
-            if state.durable >= sequence {
-                return Some(Ok(()));
-            }
-            if let Some(error) = &state.failed {
-                return Some(Err(Error::ReadOnly(Arc::clone(error))));
-            }
-            if !state.commit_wanted {
-                state.commit_wanted = true;
-                state.changed();
-            }
-            None
-        };
-        self.log.wait(committed).await
-    }
-
-    /// Waits until all that was appended so far is on the disk, what cleaning moved too.
-    pub async fn sync_all(&self) -> Result<(), Error> {
-        let wanted = self.log.lock().want_sync();
-        self.synced(wanted).await
-    }
-
-    /// Waits until the sync with this number is done.
-    pub async fn synced(&self, wanted: u64) -> Result<(), Error> {
-        let synced = self.log.wait(|state| {
-            if state.synced >= wanted {
-                return Some(Ok(()));
-            }
-            let failed = state.failed.clone();
-            failed.map(|error| Err(Error::ReadOnly(error)))
-        });
-        synced.await
-    }
+/// Whether the index may change after the log, as each key that is put has a place that is known. A
+/// value in pieces changes together with its key.
+fn are_all_there(entries: &[NewRecord], known: &[Found<'_>]) -> bool {
+    let is_large = |word| location_of(Some(word)).is_some_and(Location::is_large);
+    let is_there = |(entry, found): (&NewRecord, &Found)| match found {
+        Some((word, _)) => entry.large.is_none() && !is_large(*word),
+        None => entry.kind == Kind::Delete,
+    };
+    entries.len() == known.len() && entries.iter().zip(known).all(is_there)
 }
 
 /// Whether a batch has a key twice.
