@@ -197,7 +197,7 @@ fn a_pipeline_reads_each_record_once() {
 
 /// Commands on a few keys, so that many of one pipeline set the same string.
 fn commands(rng: &mut fastrand::Rng, count: usize) -> Vec<String> {
-    let names = ["set", "incr", "decr", "incrby", "decrby", "others"];
+    let names = ["set", "incr", "decr", "incrby", "decrby", "zadd", "others"];
     let mut name = names[0];
     let command = |_| {
         // As a client sends them: mostly the same.
@@ -210,9 +210,15 @@ fn commands(rng: &mut fastrand::Rng, count: usize) -> Vec<String> {
             1 => i64::MAX.to_string(),
             _ => rng.i16(..).to_string(),
         };
-        match (name, rng.u8(..12)) {
+        let set = format!("set{}", rng.u8(..2));
+        let member = rng.u8(..30);
+        match (name, rng.u8(..16)) {
             ("set" | "incrby" | "decrby", _) => format!("{name} {key} {number}"),
             ("incr" | "decr", _) => format!("{name} {key}"),
+            ("zadd", 0) => format!("zadd {set} nx {member} {member}"),
+            ("zadd", 1) => format!("zincrby {set} {member} {member}"),
+            ("zadd", 2) => format!("zadd {key} {number} {member}"),
+            ("zadd", _) => format!("zadd {set} {} {member}", rng.u8(..4)),
             (_, 0) => format!("set {key} {number} get"),
             (_, 1) => format!("set {key} {number} px 100000"),
             (_, 2) => format!("hset {key} field {number}"),
@@ -220,14 +226,19 @@ fn commands(rng: &mut fastrand::Rng, count: usize) -> Vec<String> {
             (_, 4) => format!("append {key} 1"),
             (_, 5) => format!("persist {key}"),
             (_, 6) => format!("type {key}"),
-            (_, 7 | 8) => format!("del {key}"),
+            (_, 7) => format!("del {key}"),
+            (_, 8) => format!("del {set}"),
+            (_, 9) => format!("zrange {set} 0 -1 withscores"),
+            (_, 10) => format!("zcard {set}"),
+            (_, 11) => format!("zrem {set} {member}"),
+            (_, 12) => format!("expire {set} 100"),
             _ => format!("get {key}"),
         }
     };
     (0..count).map(command).collect()
 }
 
-/// Strings that are set in a row are written together, and nobody can tell.
+/// Strings and scores that are set in a row are written together, and nobody can tell.
 #[test]
 fn a_pipeline_says_what_its_commands_say_one_by_one() {
     let mut rng = fastrand::Rng::with_seed(fastrand::u64(..));

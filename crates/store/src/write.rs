@@ -381,6 +381,28 @@ impl Inner {
         updated.or_else(|| self.index.update(entry.key, word))
     }
 
+    /// Looks for the keys of which nothing is known, for all at the same time, also so that their
+    /// paths through the index are near when it changes.
+    fn find_unknown<'h>(
+        &'h self,
+        entries: &[NewRecord<'_>],
+        held: Option<&'h Held<'_>>,
+        known: &mut [Found<'h>],
+    ) {
+        let unknown = entries.iter().zip(&*known).filter(|it| it.1.is_none());
+        let keys: SmallVec<[&[u8]; 16]> = unknown.map(|it| it.0.key).collect();
+        let found: SmallVec<[Found<'_>; 16]> = match held {
+            Some(held) => self.find_many(held, &keys),
+            None => {
+                let words = self.words(&keys).into_iter();
+                words.map(|it| Some((it?, None))).collect()
+            }
+        };
+        for (known, found) in known.iter_mut().filter(|it| it.is_none()).zip(found) {
+            *known = found;
+        }
+    }
+
     /// Makes places in the index for keys that are not there, as that can fail: afterwards nothing
     /// can but the log. Returns these keys; `None` if one is not there that is to be replaced. The
     /// first record needs no place in advance: where the index does not take its key, nothing has
@@ -393,34 +415,31 @@ impl Inner {
         known: &mut SmallVec<[Found<'h>; 16]>,
     ) -> Result<Option<Vec<&'a [u8]>>, Error> {
         let mut new = Vec::new();
-        let at_spot = |entry: &NewRecord<'a>| {
+        known.extend(entries.iter().map(|entry| {
             let spot = entry.spot?;
             let word = self.index.get_at(spot, entry.key)?;
-            Some(Some((word, Some(spot))))
-        };
-        known.extend(entries.iter().map_while(at_spot));
-        if known.len() == entries.len() {
+            Some((word, Some(spot)))
+        }));
+        if known.iter().all(Option::is_some) {
             return Ok(Some(new));
         }
-        known.clear();
         let needs_place = |entry: &NewRecord| {
             let is_full = !entry.replaces && self.was_index_full.load(Relaxed);
             is_full || entry.expires != NEVER || entry.large.is_some()
         };
         let is_first_placed = entries.first().is_some_and(needs_place);
-        let is_there = |entry| at_spot(entry).is_some() || entry.kind == Kind::Delete;
-        let mut others = entries.iter().skip(usize::from(!is_first_placed));
-        if others.all(is_there) {
+        let others = entries.iter().zip(&*known);
+        let mut others = others.skip(usize::from(!is_first_placed));
+        if others.all(|(entry, found)| found.is_some() || entry.kind == Kind::Delete) {
+            known.clear();
             return Ok(Some(new));
         }
-        // Of all, so that their paths through the index are near when it changes.
-        let keys: SmallVec<[&[u8]; 16]> = entries.iter().map(|it| it.key).collect();
-        match held {
-            Some(held) => known.extend(self.find_many(held, &keys)),
-            None => known.extend(self.words(&keys).iter().map(|it| Some(((*it)?, None)))),
-        }
-        let found = entries.iter().zip(&keys).zip(known.iter());
-        for ((entry, key), found) in found.skip(usize::from(!is_first_placed)) {
+        self.find_unknown(entries, held, known);
+        let found = entries
+            .iter()
+            .zip(&*known)
+            .skip(usize::from(!is_first_placed));
+        for (entry, found) in found {
             if found.is_some() || entry.kind != Kind::Put {
                 continue;
             }
@@ -429,10 +448,10 @@ impl Inner {
             }
             let reserved = match self.look_at_index() {
                 true => None,
-                false => self.index.insert(key, PENDING).ok(),
+                false => self.index.insert(entry.key, PENDING).ok(),
             };
             match reserved {
-                Some(None) => new.push(*key),
+                Some(None) => new.push(entry.key),
                 // A batch may have a key twice.
                 Some(Some(_)) => {}
                 None => {

@@ -39,13 +39,15 @@ pub(crate) enum Quick {
     Any(fn(&mut Call<'_>) -> Option<Done>),
     /// One for a command that does nothing but set a string. Several in a row become one write.
     Sets(RecordOf),
+    /// One that sets the scores of members. Several in a row of one key become one write.
+    Score(fn(&mut Call<'_>) -> Option<Done>),
 }
 
 impl Quick {
     /// Runs a command whose locks are held. `None` if it has to wait, and then nothing was done.
     pub fn run(self, call: &mut Call<'_>) -> Option<Done> {
         match self {
-            Quick::Any(run) => run(call),
+            Quick::Any(run) | Quick::Score(run) => run(call),
             Quick::Sets(record_of) => set_now(call, record_of),
         }
     }

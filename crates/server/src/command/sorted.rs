@@ -4,6 +4,7 @@ use std::borrow::Borrow;
 use std::task::Poll;
 
 use super::ranges::{By, Request, fetch, lexical, scored};
+use super::series;
 use super::{Call, Done, Failure, decimal, matches, number, scan};
 use crate::keyspace::{Entry, Kind, score_of, sortable};
 use crate::resp::{Protocol, integer};
@@ -16,14 +17,11 @@ async fn sorted(call: &Call<'_>) -> Result<Option<Entry>, Failure> {
 
 /// One score of one member, without options.
 pub(super) fn zadd_now(call: &mut Call) -> Option<Done> {
-    if call.args.len() != 4 {
-        return None;
-    }
-    let score = number::float(call.arg(2))?;
-    let keyspace = call.keyspace();
     let known = call.known.and_then(|it| Some((it.owner?, it.record)));
-    match keyspace.set_score_now(call.arg(1), call.arg(3), score, known) {
-        Poll::Ready(Ok(is_new)) => call.out.integer(is_new.into()),
+    let member = series::scored(call.args, known.map(|it| it.1))?;
+    let (key, owner) = (call.arg(1), known.map(|it| it.0));
+    match call.keyspace().set_scores_now(key, owner, &[member]) {
+        Poll::Ready(Ok(is_new)) => call.out.integer(is_new[0].into()),
         Poll::Ready(Err(error)) => return Some(Err(error.into())),
         Poll::Pending => return None,
     }

@@ -56,17 +56,10 @@ macro_rules! now {
     };
 }
 
-/// A handler that is done at once if it can be.
+/// A handler that is done at once if it can be, of this kind.
 macro_rules! quick {
-    ($quick:path, $handler:path) => {
-        Handler::Quick(Quick::Any($quick), |call| Box::pin($handler(call)))
-    };
-}
-
-/// The same of one that sets a string and does nothing else.
-macro_rules! sets {
-    ($record_of:path, $handler:path) => {
-        Handler::Quick(Quick::Sets($record_of), |call| Box::pin($handler(call)))
+    ($kind:ident, $quick:path, $handler:path) => {
+        Handler::Quick(Quick::$kind($quick), |call| Box::pin($handler(call)))
     };
 }
 
@@ -86,21 +79,23 @@ pub(crate) static TABLE: &[Command] = rows! {
     ]
     "string" => [
     "append" 3 G, ONE, later!(strings::append), "Appends to a string";
-    "decr" 2 G, ONE, sets!(strings::decr_record, strings::decr), "Subtracts one from an integer";
-    "decrby" 3 G, ONE, sets!(strings::decrby_record, strings::decrby), "Subtracts from an integer";
-    "get" 2 R, ONE, quick!(strings::get_now, strings::get), "Returns a string";
+    "decr" 2 G, ONE, quick!(Sets, strings::decr_record, strings::decr),
+        "Subtracts one from an integer";
+    "decrby" 3 G, ONE, quick!(Sets, strings::decrby_record, strings::decrby),
+        "Subtracts from an integer";
+    "get" 2 R, ONE, quick!(Any, strings::get_now, strings::get), "Returns a string";
     "getdel" 2 W, ONE, later!(strings::getdel), "Returns a string and removes it";
     "getex" -2 W, ONE, later!(strings::getex), "Returns a string and sets its expiry";
     "getrange" 4 R, ONE, later!(strings::getrange), "Returns a part of a string";
     "getset" 3 G, ONE, later!(strings::getset), "Sets a string and returns the old one";
-    "incr" 2 G, ONE, sets!(strings::incr_record, strings::incr), "Adds one to an integer";
-    "incrby" 3 G, ONE, sets!(strings::incrby_record, strings::incrby), "Adds to an integer";
+    "incr" 2 G, ONE, quick!(Sets, strings::incr_record, strings::incr), "Adds one to an integer";
+    "incrby" 3 G, ONE, quick!(Sets, strings::incrby_record, strings::incrby), "Adds to an integer";
     "incrbyfloat" 3 G, ONE, later!(strings::incrbyfloat), "Adds to a floating-point number";
     "mget" -2 R, ALL, later!(strings::mget), "Returns strings";
-    "mset" -3 O, PAIRS, quick!(strings::mset_now, strings::mset), "Sets strings at once";
+    "mset" -3 O, PAIRS, quick!(Any, strings::mset_now, strings::mset), "Sets strings at once";
     "msetnx" -3 G, PAIRS, later!(strings::msetnx), "Sets strings if none of them exists";
     "psetex" 4 O, ONE, later!(strings::psetex), "Sets a string that expires, in milliseconds";
-    "set" -3 O, ONE, sets!(strings::set_record, strings::set), "Sets a string";
+    "set" -3 O, ONE, quick!(Sets, strings::set_record, strings::set), "Sets a string";
     "setex" 4 O, ONE, later!(strings::setex), "Sets a string that expires, in seconds";
     "setnx" 3 G, ONE, later!(strings::setnx), "Sets a string if it does not exist";
     "setrange" 4 G, ONE, later!(strings::setrange), "Overwrites a part of a string";
@@ -172,7 +167,7 @@ pub(crate) static TABLE: &[Command] = rows! {
     "rpushx" -3 G, ONE, later!(lists::push), "Adds elements behind a list that exists";
     ]
     "sorted-set" => [
-    "zadd" -4 G, ONE, quick!(sorted::zadd_now, sorted::zadd), "Sets scores of members";
+    "zadd" -4 G, ONE, quick!(Score, sorted::zadd_now, sorted::zadd), "Sets scores of members";
     "zcard" 2 R, ONE, later!(sorted::zcard), "Counts members";
     "zdiff" -3 R, COUNTED, later!(combinations::zdiff), "Returns the difference of sorted sets";
     "zdiffstore" -4 G, STORED, later!(combinations::zdiffstore), "Stores the difference";

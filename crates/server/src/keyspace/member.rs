@@ -1,12 +1,29 @@
-//! Changes of one member of a sorted set without waiting.
+//! Changes of members of a sorted set without waiting.
 
 use std::task::Poll;
 
-use timberline_store::Change;
+use smallvec::SmallVec;
+use timberline_store::{Change, KeyPlace};
 
 use super::aggregate::{score_of, sortable};
 use super::elements::{element_key, is_element};
 use super::{Entry, Error, Keyspace, Kind, Known, StoreKey, store_key};
+
+/// A member that is to get a score. Its record may be known.
+pub struct Scored<'a> {
+    pub member: &'a [u8],
+    pub score: f64,
+    pub record: Option<Known<'a>>,
+}
+
+/// A member whose score changes: its record, and its places in the order of scores.
+struct Move<'a> {
+    name: StoreKey,
+    place: Option<KeyPlace<'a>>,
+    value: [u8; 8],
+    new: StoreKey,
+    old: Option<StoreKey>,
+}
 
 impl Keyspace {
     /// The kind, the id and the number of elements of a hash, set or sorted set that does not
@@ -26,19 +43,18 @@ impl Keyspace {
         }
     }
 
-    /// Sets the score of a member, if that is possible without waiting and the key is a sorted set
-    /// that does not expire. Says whether the member is new. The key's record and the member's may
-    /// be known.
-    pub fn set_score_now(
+    /// Sets the scores of members, which are different ones, all or none, if that is possible
+    /// without waiting and the key is a sorted set that does not expire. Says of each whether it is
+    /// new. The key's record may be known.
+    pub fn set_scores_now(
         &self,
         key: &[u8],
-        member: &[u8],
-        score: f64,
-        known: Option<(Known, Known)>,
-    ) -> Poll<Result<bool, Error>> {
-        let (owner_key, name_key);
-        let owner = match known {
-            Some((owner, _)) => owner,
+        owner: Option<Known>,
+        members: &[Scored],
+    ) -> Poll<Result<SmallVec<[bool; 16]>, Error>> {
+        let owner_key;
+        let owner = match owner {
+            Some(owner) => owner,
             None => {
                 owner_key = store_key(b'a', &[key]);
                 Known::key(&owner_key)
@@ -47,40 +63,51 @@ impl Keyspace {
         let Poll::Ready(Some((Kind::SortedSet, id, count))) = self.elements_now(owner) else {
             return Poll::Pending;
         };
-        let name = match known {
+        let (mut moves, mut are_new) = (SmallVec::<[Move; 1]>::new(), SmallVec::new());
+        for it in members {
             // The key may be another one by now.
-            Some((_, name)) if is_element(name.key, Kind::SortedSet, id) => name,
-            _ => {
-                name_key = element_key(Kind::SortedSet.element_letter(), id, member);
-                Known::key(&name_key)
+            let record = it.record;
+            let record = record.filter(|it| is_element(it.key, Kind::SortedSet, id));
+            let letter = Kind::SortedSet.element_letter();
+            let name =
+                record.map_or_else(|| element_key(letter, id, it.member), |it| it.key.into());
+            let place = record.and_then(|it| it.place);
+            let known = Known { key: &name, place };
+            let Poll::Ready(old) = self.read_now(known, score_of) else {
+                return Poll::Pending;
+            };
+            are_new.push(old.is_none());
+            if old != Some(it.score) {
+                moves.push(Move {
+                    new: place_key(id, it.score, it.member),
+                    old: old.map(|old| place_key(id, old, it.member)),
+                    value: it.score.to_bits().to_le_bytes(),
+                    name,
+                    place,
+                });
             }
-        };
-        let Poll::Ready(old) = self.read_now(name, score_of) else {
-            return Poll::Pending;
-        };
-        if old == Some(score) {
-            return Poll::Ready(Ok(false));
         }
-        let (new, value) = (place_key(id, score, member), score.to_bits().to_le_bytes());
-        let (gone, mut record) = (old.map(|old| place_key(id, old, member)), [0; 17]);
-        let last = match &gone {
-            Some(gone) => Change::delete(gone),
-            None => {
-                record[0] = Kind::SortedSet as u8;
-                record[1..9].copy_from_slice(&id.to_le_bytes());
-                record[9..].copy_from_slice(&(count + 1).to_le_bytes());
-                Change::put(owner.key, &record).at(owner.place)
-            }
-        };
-        // The first of them takes the least work where its key is new.
-        let name = Change::put(name.key, &value).at(name.place);
-        let changes = [Change::put(&new, &[]), name, last];
+        let added = are_new.iter().filter(|it| **it).count() as u64;
+        let mut record = [Kind::SortedSet as u8; 17];
+        record[1..9].copy_from_slice(&id.to_le_bytes());
+        record[9..].copy_from_slice(&(count + added).to_le_bytes());
+        let mut changes = SmallVec::<[Change; 4]>::new();
+        for it in &moves {
+            // The first of all takes the least work where its key is new.
+            changes.push(Change::put(&it.new, &[]));
+            changes.push(Change::put(&it.name, &it.value).at(it.place));
+            changes.extend(it.old.as_ref().map(|old| Change::delete(old)));
+        }
+        if added > 0 {
+            changes.push(Change::put(owner.key, &record).at(owner.place));
+        }
         let written = self.store.write_now(&changes);
-        if let Poll::Ready(Ok(())) = written {
+        if let Poll::Ready(Ok(())) = written
+            && !changes.is_empty()
+        {
             self.watches.touch(key);
         }
-        let written = written.map_ok(|()| old.is_none());
-        written.map_err(Error::from)
+        written.map_ok(|()| are_new).map_err(Error::from)
     }
 }
 

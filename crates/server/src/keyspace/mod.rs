@@ -61,6 +61,7 @@ pub use error::Error;
 pub use list::{List, Side};
 pub use locks::{KeyLock, KeyLocks, Locks};
 pub use long::{LONG, MAX_STRING, Text};
+pub use member::Scored;
 pub use prepare::{Hint, Hints, Known, Place};
 pub use together::Fetched;
 pub use waiting::{Wait, Waiting};

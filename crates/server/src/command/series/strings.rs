@@ -1,9 +1,4 @@
-//! Commands in a row that set a string each, and do nothing else: several become one write of the
-//! store, which costs less and keeps other threads waiting for less.
-//!
-//! Each has its own reply, and nobody can tell that they were one, unless by a crash, which loses
-//! all of them or none. What can't be done so is not begun, and each command is run on its own,
-//! with its own error if there is one.
+//! Commands that set a string each, and do nothing else.
 
 use std::mem::replace;
 use std::task::Poll;
@@ -11,28 +6,23 @@ use std::task::Poll;
 use smallvec::SmallVec;
 use timberline_store::Change;
 
-use super::row::{Handler, Quick};
-use super::{Call, Command, Done, admitted, finish};
+use super::{Hinted, LONG, done};
+use crate::command::row::{Handler, Quick};
+use crate::command::{Call, Command, Done, admitted};
 use crate::keyspace::{Hint, KeyLock, Keyspace, Known};
-use crate::resp::{Args, Writer};
+use crate::resp::Writer;
 use crate::session::Session;
 use crate::shared::Shared;
 
 /// The record that a string is to get, and of several one after the other.
-pub(crate) type Record = SmallVec<[u8; 2048]>;
+pub(in crate::command) type Record = SmallVec<[u8; 2048]>;
 
 /// Says what record a command's string is to get, where the string is in memory or does not matter,
 /// and writes the reply to that. `None` if that can't be said, and then the reply may have begun.
-pub(crate) type RecordOf = fn(&mut Call<'_>, Known<'_>, &mut Record) -> Option<()>;
-
-/// Bytes of arguments from which on a command is no part of a series.
-const LONG: usize = 16 << 10;
-
-/// A command, with what was found of its record.
-type Hinted<'a> = (Option<&'static Command>, Args<'a>, Option<Hint<'a>>);
+pub(in crate::command) type RecordOf = fn(&mut Call<'_>, Known<'_>, &mut Record) -> Option<()>;
 
 /// Runs a command that sets a string. `None` if it has to wait, and then nothing was done.
-pub(super) fn set_now(call: &mut Call, record_of: RecordOf) -> Option<Done> {
+pub(in crate::command) fn set_now(call: &mut Call, record_of: RecordOf) -> Option<Done> {
     let (mut key, mut record) = (None, Record::new());
     let (string, start) = (call.string(&mut key), call.out.bytes.len());
     let known = record_of(call, string, &mut record);
@@ -46,10 +36,8 @@ pub(super) fn set_now(call: &mut Call, record_of: RecordOf) -> Option<Done> {
     }
 }
 
-/// Runs as many of a client's commands as are one series of the first, and writes their replies, if
-/// that need not wait. Returns how many. Otherwise nothing was done: as many as the error says have
-/// to be run on their own, and the first in any case.
-pub(crate) fn dispatch_series<'a>(
+/// Runs commands that set strings, as [`dispatch_series`](super::dispatch_series) does.
+pub(super) fn set_strings<'a>(
     shared: &Shared,
     session: &mut Session,
     commands: impl Iterator<Item = Hinted<'a>> + Clone,
@@ -57,12 +45,10 @@ pub(crate) fn dispatch_series<'a>(
     now: i64,
 ) -> Result<usize, usize> {
     let part = |it| part(it, &shared.keyspace);
-    let is_one = commands.clone().take(2).filter_map(part).count() < 2;
-    // What others may do is looked at command by command, and noted.
-    if is_one || shared.pause.is_on() || !session.user.has_all_rights() {
+    if commands.clone().take(2).filter_map(part).count() < 2 {
         return Err(0);
     }
-    let (start, mut began) = (out.bytes.len(), shared.slowlog.clock(session));
+    let (start, began) = (out.bytes.len(), shared.slowlog.clock(session));
     let mut locks = SmallVec::<[KeyLock<'_>; 16]>::new();
     let mut strings = SmallVec::<[(Known<'_>, usize); 16]>::new();
     let mut records = Record::new();
@@ -100,13 +86,15 @@ pub(crate) fn dispatch_series<'a>(
         return Err(count);
     }
     drop(locks);
-    for (command, args, _) in commands.take(count) {
-        let command = command.expect("it was a part");
-        let call = Call::new(shared, session, command, args, out, now);
-        finish(call, Ok(()), start, began);
-        // The first of them took all the time.
-        began = session.clock;
-    }
+    done(
+        shared,
+        session,
+        commands.take(count),
+        out,
+        now,
+        began,
+        |_| {},
+    );
     Ok(count)
 }
 
