@@ -314,3 +314,46 @@ fn what_a_pipeline_may_not_do_is_refused_once() {
         assert!(log.contains(&format!("count\r\n:{}\r\n", nth + 1)), "{log}");
     }
 }
+
+/// The same of scores: who watches the set, and a set that is removed in between.
+#[test]
+fn scores_that_are_set_in_a_row_end_a_watch() {
+    let folder = Folder::new();
+    let server = Running::new(&folder);
+    let (mut watcher, mut writer) = (server.client(), server.client());
+    for (nth, is_changed) in [(1, true), (1, false), (2, true)] {
+        watcher.ask("ZADD set 0 member");
+        assert_eq!(watcher.ask("WATCH set"), b"+OK\r\n");
+        let score = nth.to_string();
+        let add = |member: &str| encoded(&[b"ZADD", b"set", score.as_bytes(), member.as_bytes()]);
+        writer.send(&["a", "b", "c"].map(add).concat());
+        for _ in 0..3 {
+            writer.reply();
+        }
+        watcher.ask("MULTI");
+        watcher.ask("ZCARD set");
+        let expected: &[u8] = if is_changed {
+            b"*-1\r\n"
+        } else {
+            b"*1\r\n:4\r\n"
+        };
+        assert_eq!(watcher.ask("EXEC"), expected);
+    }
+    assert_eq!(watcher.ask("DEL set"), b":1\r\n");
+    let add = |member: &str| encoded(&[b"ZADD", b"set", b"1", member.as_bytes()]);
+    writer.send(
+        &[
+            add("a"),
+            add("b"),
+            encoded(&[b"DEL", b"set"]),
+            add("c"),
+            add("d"),
+        ]
+        .concat(),
+    );
+    for _ in 0..5 {
+        assert_eq!(writer.reply(), b":1\r\n");
+    }
+    let all = watcher.says("ZRANGE set 0 -1 WITHSCORES");
+    assert_eq!(all, "*4\r\n$1\r\nc\r\n$1\r\n1\r\n$1\r\nd\r\n$1\r\n1\r\n");
+}

@@ -381,8 +381,8 @@ impl Inner {
         updated.or_else(|| self.index.update(entry.key, word))
     }
 
-    /// Looks for the keys of which nothing is known, for all at the same time, also so that their
-    /// paths through the index are near when it changes.
+    /// Looks for the keys of which nothing is known, for all at the same time: so their paths
+    /// through the index are near when it changes, too.
     fn find_unknown<'h>(
         &'h self,
         entries: &[NewRecord<'_>],

@@ -39,7 +39,8 @@ pub(crate) enum Quick {
     Any(fn(&mut Call<'_>) -> Option<Done>),
     /// One for a command that does nothing but set a string. Several in a row become one write.
     Sets(RecordOf),
-    /// One that sets the scores of members. Several in a row of one key become one write.
+    /// One that sets scores. Several in a row become one write, if each has one member of the same
+    /// key.
     Score(fn(&mut Call<'_>) -> Option<Done>),
 }
 

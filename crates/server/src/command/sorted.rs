@@ -18,7 +18,7 @@ async fn sorted(call: &Call<'_>) -> Result<Option<Entry>, Failure> {
 /// One score of one member, without options.
 pub(super) fn zadd_now(call: &mut Call) -> Option<Done> {
     let known = call.known.and_then(|it| Some((it.owner?, it.record)));
-    let member = series::scored(call.args, known.map(|it| it.1))?;
+    let member = series::score_of(call.args, known.map(|it| it.1))?;
     let (key, owner) = (call.arg(1), known.map(|it| it.0));
     match call.keyspace().set_scores_now(key, owner, &[member]) {
         Poll::Ready(Ok(is_new)) => call.out.integer(is_new[0].into()),

@@ -63,7 +63,8 @@ impl Keyspace {
         let Poll::Ready(Some((Kind::SortedSet, id, count))) = self.elements_now(owner) else {
             return Poll::Pending;
         };
-        let (mut moves, mut are_new) = (SmallVec::<[Move; 1]>::new(), SmallVec::new());
+        let mut moves = SmallVec::<[Move; 1]>::with_capacity(members.len());
+        let mut are_new = SmallVec::new();
         for it in members {
             // The key may be another one by now.
             let record = it.record;
@@ -88,10 +89,11 @@ impl Keyspace {
             }
         }
         let added = are_new.iter().filter(|it| **it).count() as u64;
-        let mut record = [Kind::SortedSet as u8; 17];
+        let mut record = [0; 17];
+        record[0] = Kind::SortedSet as u8;
         record[1..9].copy_from_slice(&id.to_le_bytes());
         record[9..].copy_from_slice(&(count + added).to_le_bytes());
-        let mut changes = SmallVec::<[Change; 4]>::new();
+        let mut changes = SmallVec::<[Change; 4]>::with_capacity(3 * moves.len() + 1);
         for it in &moves {
             // The first of all takes the least work where its key is new.
             changes.push(Change::put(&it.new, &[]));

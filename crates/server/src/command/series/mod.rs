@@ -18,7 +18,7 @@ use crate::resp::{Args, Writer};
 use crate::session::Session;
 use crate::shared::Shared;
 
-pub(super) use scores::scored;
+pub(super) use scores::score_of;
 pub(super) use strings::{Record, RecordOf, set_now};
 
 /// Bytes of arguments from which on a command is no part of a series.
@@ -66,10 +66,10 @@ fn done<'a>(
     mut reply: impl FnMut(&mut Writer),
 ) {
     for (command, args, _) in commands {
-        let start = out.bytes.len();
-        reply(out);
         let command = command.expect("it was a part");
         let call = Call::new(shared, session, command, args, out, now);
+        let start = call.out.bytes.len();
+        reply(call.out);
         finish(call, Ok(()), start, began);
         // The first of them took all the time.
         began = session.clock;

@@ -32,6 +32,9 @@ pub(super) fn set_scores<'a>(
         }
         members.push(member);
     }
+    if members.len() < 2 {
+        return Err(1);
+    }
     let began = shared.slowlog.clock(session);
     let start = out.bytes.len();
     let is_admitted = |it: &Hinted<'_>| admitted(shared, session, it.0, it.1, out).is_some();
@@ -52,7 +55,10 @@ pub(super) fn set_scores<'a>(
         return Err(count);
     };
     let mut are_new = are_new.into_iter();
-    let reply = |out: &mut Writer| out.integer(are_new.next().unwrap_or(false).into());
+    let reply = |out: &mut Writer| {
+        let is_new = are_new.next().expect("one for each");
+        out.integer(is_new.into());
+    };
     done(
         shared,
         session,
@@ -75,12 +81,12 @@ fn part<'a>(
         return None;
     }
     let bytes = args.iter().map(<[u8]>::len).sum::<usize>();
-    let member = scored(args, Some(hint.record)).filter(|_| bytes <= LONG)?;
+    let member = score_of(args, Some(hint.record)).filter(|_| bytes <= LONG)?;
     Some((args.get(1)?, hint.owner?, hint, member))
 }
 
 /// What arguments without options ask for.
-pub(in crate::command) fn scored<'a>(
+pub(in crate::command) fn score_of<'a>(
     args: Args<'a>,
     record: Option<Known<'a>>,
 ) -> Option<Scored<'a>> {
