@@ -244,7 +244,8 @@ impl Inner {
                     Ok(true)
                 })
         });
-        if matches!(appended, Ok(Appended::At(_))) {
+        let is_done = matches!(appended, Ok(Appended::At(_)));
+        if is_done {
             // Others need not wait for this with the log's lock.
             for ((entry, &found), word) in entries.iter().zip(&known).zip(words) {
                 let before = match entry.kind {
@@ -261,7 +262,7 @@ impl Inner {
         if is_new {
             self.look_at_index();
         }
-        if !matches!(appended, Ok(Appended::At(_))) {
+        if !is_done {
             for key in new {
                 self.index.remove(key);
             }

@@ -299,10 +299,9 @@ async fn run_locked(mut call: Call<'_>, began: Option<Instant>, locks: Locks<'_>
         Handler::Now(run) => run(&mut call),
         Handler::Later(run) => run(&mut call).await,
         Handler::Quick(quick, run) => {
-            let done = if was_tried {
-                None
-            } else {
-                quick.run(&mut call)
+            let done = match was_tried {
+                true => None,
+                false => quick.run(&mut call),
             };
             match done {
                 Some(done) => done,

@@ -21,8 +21,8 @@ use crate::shared::Shared;
 pub(super) use scores::score_of;
 pub(super) use strings::{Record, RecordOf, set_now};
 
-/// Bytes of arguments from which on a command is no part of a series.
-const LONG: usize = 16 << 10;
+/// The most bytes of arguments of a command that is part of a series.
+const MOST: usize = 16 << 10;
 
 /// A command, with what was found of its record.
 type Hinted<'a> = (Option<&'static Command>, Args<'a>, Option<Hint<'a>>);
@@ -53,6 +53,11 @@ pub(crate) fn dispatch_series<'a>(
         Quick::Sets(_) => strings::set_strings(shared, session, all, out, now),
         Quick::Score(_) => scores::set_scores(shared, session, all, out, now),
     }
+}
+
+/// Whether a command with these arguments may be part of a series.
+fn is_short(args: Args<'_>) -> bool {
+    args.iter().map(<[u8]>::len).sum::<usize>() <= MOST
 }
 
 /// The commands of a series that began then are done; `reply` writes what was not written before.

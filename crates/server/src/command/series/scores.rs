@@ -4,7 +4,7 @@ use std::task::Poll;
 
 use smallvec::SmallVec;
 
-use super::{Hinted, LONG, done};
+use super::{Hinted, done, is_short};
 use crate::command::row::{Handler, Quick};
 use crate::command::{admitted, number};
 use crate::keyspace::{Hint, Known, Scored};
@@ -80,8 +80,7 @@ fn part<'a>(
     if !matches!(command.handler, Handler::Quick(Quick::Score(_), _)) {
         return None;
     }
-    let bytes = args.iter().map(<[u8]>::len).sum::<usize>();
-    let member = score_of(args, Some(hint.record)).filter(|_| bytes <= LONG)?;
+    let member = score_of(args, Some(hint.record)).filter(|_| is_short(args))?;
     Some((args.get(1)?, hint.owner?, hint, member))
 }
 

@@ -6,7 +6,7 @@ use std::task::Poll;
 use smallvec::SmallVec;
 use timberline_store::Change;
 
-use super::{Hinted, LONG, done};
+use super::{Hinted, done, is_short};
 use crate::command::row::{Handler, Quick};
 use crate::command::{Call, Command, Done, admitted};
 use crate::keyspace::{Hint, KeyLock, Keyspace, Known};
@@ -109,6 +109,5 @@ fn part<'a>(
         return None;
     };
     let is_alone = hint.record.place.is_none() && keyspace.aggregates() > 0;
-    let bytes = || args.iter().map(<[u8]>::len).sum::<usize>();
-    (!is_alone && bytes() <= LONG).then_some((command, hint, record_of))
+    (!is_alone && is_short(args)).then_some((command, hint, record_of))
 }
