@@ -39,7 +39,7 @@ impl<'a, 'b, 'h> Changes<'a, 'b, 'h> {
             inner,
             entries,
             known,
-            is_later: are_all_there(entries, known),
+            is_later: have_places(entries, known),
             made: 0,
             words: SmallVec::with_capacity(entries.len()),
             times: SmallVec::new(),
@@ -97,11 +97,11 @@ impl<'a, 'b, 'h> Changes<'a, 'b, 'h> {
     pub fn follow(&mut self) {
         let records = self.entries.iter().zip(self.known);
         for ((entry, &found), word) in records.zip(self.words.drain(..)) {
-            let before = match entry.kind {
-                Kind::Delete => self.inner.index.remove(entry.key),
-                _ => self.inner.update(entry, found, word),
+            let was_there = match entry.kind {
+                Kind::Delete => self.inner.index.remove(entry.key).is_some() == found.is_some(),
+                _ => self.inner.update(entry, found, word).is_some(),
             };
-            assert_eq!(before.is_some(), found.is_some(), "its key is locked");
+            assert!(was_there, "its key is locked");
         }
     }
 
@@ -118,15 +118,12 @@ impl<'a, 'b, 'h> Changes<'a, 'b, 'h> {
     }
 }
 
-/// Whether the index may change after the log, as each key that is put has a place that is known. A
-/// value in pieces changes together with its key.
-fn are_all_there(entries: &[NewRecord], known: &[Found<'_>]) -> bool {
-    let is_large = |word| location_of(Some(word)).is_some_and(Location::is_large);
-    let is_there = |(entry, found): (&NewRecord, &Found)| match found {
-        Some((word, _)) => entry.large.is_none() && !is_large(*word),
-        None => entry.kind == Kind::Delete,
-    };
-    entries.len() == known.len() && entries.iter().zip(known).all(is_there)
+/// Whether the index may change after the log, as each key that is put has a place. A value in
+/// pieces changes together with its key.
+fn have_places(entries: &[NewRecord], known: &[Found<'_>]) -> bool {
+    let is_large = |it: &Found| location_of(it.map(|it| it.0)).is_some_and(Location::is_large);
+    let are_plain = !entries.iter().any(|it| it.large.is_some()) && !known.iter().any(is_large);
+    entries.len() == known.len() && are_plain
 }
 
 impl Inner {

@@ -14,8 +14,8 @@ use crate::store::{Inner, PENDING};
 /// What the index has of the keys of a batch.
 #[derive(Default)]
 pub(super) struct Places<'a, 'h> {
-    /// What it said of each key before, with the places of several as long as those are held;
-    /// nothing where that need not be looked for.
+    /// What it said of each key before, with the places of several as long as those are held. Then
+    /// all that are put have a place. Nothing where that need not be looked for.
     pub known: SmallVec<[Found<'h>; 16]>,
     /// Keys that were not there, and have a place in advance.
     new: Vec<&'a [u8]>,
@@ -50,7 +50,7 @@ impl Inner {
             return Ok(Some(places));
         }
         self.find_unknown(entries, held, &mut places.known);
-        for (entry, found) in entries.iter().zip(&places.known).skip(skipped) {
+        for (entry, found) in entries.iter().zip(&places.known) {
             if found.is_some() || entry.kind != Kind::Put {
                 continue;
             }
