@@ -281,7 +281,8 @@ impl Inner {
                 store: self.id,
                 sequence,
             };
-            Segment::create(&self.disk, &self.folder, header, options).await
+            let bytes = options.segment_bytes;
+            Segment::create(&self.disk, &self.folder, header, bytes, options).await
         };
         let mut state = self.log.lock();
         match made {

@@ -81,7 +81,7 @@ async fn open_segment(
     let bytes = file.len().map_err(Error::disk(path))?;
     if bytes < START {
         return match is_begun(path, &file).await? {
-            true => remove(disk, path).map(|()| None),
+            true => segment::discard(disk, path, &file).map(|()| None),
             false => Err(wrong(NO_SEGMENT.into())),
         };
     }
@@ -101,13 +101,12 @@ async fn open_segment(
         store: 0,
         sequence: 0,
     };
-    let segment = Segment::found(header.unwrap_or(unknown), path.into(), file);
-    segment.set_written(sectors * SECTOR as u64);
+    let bytes = sectors * SECTOR as u64;
+    let segment = Segment::found(header.unwrap_or(unknown), path.into(), file, bytes);
     if header.is_none() {
         // What is behind it tells whether there was one.
         if is_blank(&segment).await? {
-            remove(disk, path)?;
-            return Ok(None);
+            return segment.discard(disk).map(|()| None);
         }
         if Records::new(&segment, START).next().await?.is_none() {
             return Err(no_segment());
@@ -142,10 +141,6 @@ async fn is_blank(segment: &Segment) -> Result<bool, Error> {
         }
     }
     Ok(true)
-}
-
-fn remove(disk: &Disk, path: &Path) -> Result<(), Error> {
-    disk.remove_now(path).map_err(Error::disk(path))
 }
 
 /// A number that hardly another store has: the keys of `RandomState` come from the system.

@@ -8,10 +8,10 @@ use std::sync::Arc;
 
 use timberline_io::{BLOCK, Buffer};
 
+use crate::Error;
 use crate::location::Location;
 use crate::record::{Kind, Moved, Record, bytes_of};
 use crate::segment::{START, Segment};
-use crate::{Error, Options};
 
 /// Which head.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -93,8 +93,8 @@ impl Head {
     }
 
     /// Whether records of this many bytes fit into the segment, and the one that seals it.
-    pub fn has_space(&self, bytes: usize, options: &Options) -> bool {
-        self.end() + (bytes + bytes_of(0, 0, false)) as u64 <= options.segment_bytes
+    pub fn has_space(&self, bytes: usize) -> bool {
+        self.end() + (bytes + bytes_of(0, 0, false)) as u64 <= self.segment.bytes
     }
 
     /// Whether there is enough to write.

@@ -5,7 +5,7 @@ use std::io;
 use std::path::Path;
 use std::sync::Arc;
 
-use timberline_io::{Disk, Lock};
+use timberline_io::{BLOCK, Disk, Lock};
 
 use crate::deadlines::Deadlines;
 use crate::first_bytes::FirstBytes;
@@ -75,26 +75,21 @@ pub(crate) async fn recover(
     let empty = segments.extract_if(.., |_, it| it.has_no_records() && !was_dropped(it));
     let mut has_space = false;
     for (_, segment) in empty {
-        let removed = disk.remove_now(&segment.path);
-        removed.map_err(Error::disk(&segment.path))?;
+        segment.discard(disk)?;
         has_space = true;
     }
     if has_space {
         let synced = disk.sync_folder(folder).await;
         synced.map_err(Error::disk(folder))?;
     }
-    let mut heads = Vec::new();
-    for id in [next, next + 1] {
-        let header = Header {
-            id: SegmentId(id),
-            store,
-            sequence: last,
-        };
-        let head = Arc::new(Segment::create(disk, folder, header, options).await?);
-        segments.insert(head.id(), Arc::clone(&head));
-        heads.push(head);
-    }
-    let (cold, hot) = (heads.remove(1), heads.remove(0));
+    let header = |id| Header {
+        id: SegmentId(id),
+        store,
+        sequence: last,
+    };
+    let heads = create_heads(disk, folder, [next, next + 1].map(header), options).await?;
+    let [hot, cold] = heads.map(Arc::new);
+    segments.extend([&hot, &cold].map(|it| (it.id(), Arc::clone(it))));
     let mut state = State::new(hot, cold, SegmentId(next + 2), last);
     state.whole_checkpoint = whole_checkpoint;
     // Where no others can be made in advance, deletes and cleaning have these two.
@@ -110,6 +105,47 @@ pub(crate) async fn recover(
         first_bytes,
         report,
     })
+}
+
+/// The segments that records are appended to first. Where the disk is full they are as long as it
+/// has space for: what the last ones had, less what was written to them.
+async fn create_heads(
+    disk: &Disk,
+    folder: &Path,
+    headers: [Header; 2],
+    options: &Options,
+) -> Result<[Segment; 2], Error> {
+    let block = BLOCK as u64;
+    let of = |eighths| options.segment_bytes * eighths / 8 / block * block;
+    for eighths in (1..=8).rev() {
+        match create_both(disk, folder, headers, of(eighths), options).await {
+            Err(Error::Full) => {}
+            made => return made,
+        }
+    }
+    let least = of(1);
+    let reason = format!("the disk has no space for two more files of {least} bytes: free some");
+    Err(Error::Disk(
+        folder.into(),
+        Arc::new(io::Error::other(reason)),
+    ))
+}
+
+async fn create_both(
+    disk: &Disk,
+    folder: &Path,
+    [hot, cold]: [Header; 2],
+    bytes: u64,
+    options: &Options,
+) -> Result<[Segment; 2], Error> {
+    let hot = Segment::create(disk, folder, hot, bytes, options).await?;
+    match Segment::create(disk, folder, cold, bytes, options).await {
+        Ok(cold) => Ok([hot, cold]),
+        Err(error) => {
+            hot.discard(disk)?;
+            Err(error)
+        }
+    }
 }
 
 /// Two processes that write to one store would destroy it.

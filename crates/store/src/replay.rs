@@ -184,10 +184,12 @@ impl<'a> Replay<'a> {
                 found.pop();
             }
             let end = found.last().map_or(from, |it| it.end);
-            if !records.is_blank(end).await? {
-                self.report.incomplete.push((segment.path.clone(), end));
-            }
             segment.set_written(end);
+            match records.is_blank(end).await? {
+                true => segment.trim()?,
+                // It may be worth a look.
+                false => self.report.incomplete.push((segment.path.clone(), end)),
+            }
         }
         Ok(read)
     }

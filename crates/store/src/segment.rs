@@ -28,6 +28,8 @@ pub(crate) struct Segment {
     pub header: Header,
     pub path: PathBuf,
     pub file: File,
+    /// Bytes that it may have.
+    pub bytes: u64,
     /// Bytes that can be read from the file: whole records.
     written: AtomicU64,
     /// Sectors of records that were appended, and of those that the index still knows.
@@ -48,18 +50,25 @@ pub(crate) struct Segment {
 }
 
 impl Segment {
-    /// Makes a segment, with space on the disk for all of it. It is on the disk when this returns.
+    /// Makes a segment of so many bytes, with space on the disk for all of them. It is on the disk
+    /// when this returns.
     pub async fn create(
         disk: &Disk,
         folder: &Path,
         header: Header,
+        bytes: u64,
         options: &Options,
     ) -> Result<Segment, Error> {
         let path = path(folder, header.id);
-        let made = Self::make(disk, folder, &path, header, options).await;
+        let mode = Mode {
+            direct: options.direct,
+            ..Mode::create()
+        };
+        let file = disk.open_file(&path, mode).map_err(Error::disk(&path))?;
+        let made = Self::make(disk, folder, header, bytes, (&path, &file)).await;
         if made.is_err() {
-            // Only its name may be there, and the next start removes it too.
-            let _ = disk.remove(&path).await;
+            // The next start removes it too.
+            let _ = discard(disk, &path, &file);
         }
         made
     }
@@ -67,17 +76,11 @@ impl Segment {
     async fn make(
         disk: &Disk,
         folder: &Path,
-        path: &Path,
         header: Header,
-        options: &Options,
+        bytes: u64,
+        (path, file): (&Path, &File),
     ) -> Result<Segment, Error> {
-        let mode = Mode {
-            direct: options.direct,
-            ..Mode::create()
-        };
-        let file = disk.open_file(path, mode).map_err(Error::disk(path))?;
-        file.allocate(options.segment_bytes)
-            .map_err(Error::disk(path))?;
+        file.allocate(bytes).map_err(Error::disk(path))?;
         let mut block = Buffer::zeroed(BLOCK).map_err(|error| Error::disk(path)(error.into()))?;
         header.encode(&mut block);
         let (_, written) = file.write_all(block, 0..BLOCK, 0).await;
@@ -85,15 +88,16 @@ impl Segment {
         file.sync().await.map_err(Error::disk(path))?;
         let synced = disk.sync_folder(folder).await;
         synced.map_err(Error::disk(folder))?;
-        Ok(Segment::opened(header, path.into(), file))
+        Ok(Segment::opened(header, path.into(), file.clone(), bytes))
     }
 
     /// A segment whose file is open.
-    pub fn opened(header: Header, path: PathBuf, file: File) -> Segment {
+    fn opened(header: Header, path: PathBuf, file: File, bytes: u64) -> Segment {
         Segment {
             header,
             path,
             file,
+            bytes,
             written: AtomicU64::new(START),
             total: AtomicU64::new(0),
             live: AtomicU64::new(0),
@@ -106,12 +110,28 @@ impl Segment {
         }
     }
 
-    /// The same of one that was there when the store was opened.
-    pub fn found(header: Header, path: PathBuf, file: File) -> Segment {
+    /// One that was there when the store was opened, with so many bytes. All of them can be read.
+    pub fn found(header: Header, path: PathBuf, file: File, bytes: u64) -> Segment {
         Segment {
             is_old: true,
-            ..Segment::opened(header, path, file)
+            written: AtomicU64::new(bytes),
+            ..Segment::opened(header, path, file, bytes)
         }
+    }
+
+    /// Gives the space behind its last record back, to which none is appended any more.
+    pub fn trim(&self) -> Result<(), Error> {
+        let needed = self.written().next_multiple_of(BLOCK as u64);
+        let trimmed = match self.file.len() {
+            Ok(len) if len > needed => self.file.set_len(needed),
+            len => len.map(|_| ()),
+        };
+        trimmed.map_err(Error::disk(&self.path))
+    }
+
+    /// Removes its file.
+    pub fn discard(&self, disk: &Disk) -> Result<(), Error> {
+        discard(disk, &self.path, &self.file)
     }
 
     pub fn id(&self) -> SegmentId {
@@ -270,6 +290,14 @@ impl Segment {
     pub fn is_kept(&self) -> bool {
         self.kept.load(Relaxed)
     }
+}
+
+/// Removes a file. Its space is free at once: the system frees that of an open file when it is
+/// closed, which takes a moment.
+pub(crate) fn discard(disk: &Disk, path: &Path, file: &File) -> Result<(), Error> {
+    let emptied = file.set_len(0);
+    let removed = emptied.and_then(|()| disk.remove_now(path));
+    removed.map_err(Error::disk(path))
 }
 
 /// The file of a segment.

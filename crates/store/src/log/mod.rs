@@ -232,7 +232,7 @@ impl Log {
         state.check()?;
         let spares = state.spares.len();
         let head = state.head(heat);
-        let begins = !head.has_space(bytes, &self.options);
+        let begins = !head.has_space(bytes);
         // Otherwise puts would fill what a delete began, and nothing were left for the next one, or
         // for cleaning, which would wait for the space that it alone can make.
         let is_kept = match begins {
@@ -347,15 +347,14 @@ mod tests {
                 store: 1,
                 sequence: 0,
             };
-            let made = Segment::create(&disk, folder, header, &options);
+            let made = Segment::create(&disk, folder, header, options.segment_bytes, &options);
             Arc::new(driver.block_on(made).expect("it is made"))
         });
         let mut state = State::new(hot, cold, SegmentId(3), 0);
         state.spares.push(spare);
         state.victims = victims.to_vec();
         let log = Log::new(options, state, BTreeMap::new());
-        let options = log.options.clone();
-        while log.lock().cold.has_space(record().bytes(), &options) {
+        while log.lock().cold.has_space(record().bytes()) {
             assert!(moves(&log, victims[0]));
         }
         log

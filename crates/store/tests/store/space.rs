@@ -338,6 +338,55 @@ fn a_store_on_a_full_disk_opens_after_a_crash() {
     }));
 }
 
+/// What opening begins is as long as the disk has space for: what the last start left, less what it
+/// wrote.
+#[test]
+fn a_store_on_a_full_disk_opens_again_and_again() {
+    const ROUNDS: u32 = 6;
+    let (simulation, disk, mut driver) = simulated(13);
+    let fill = async || {
+        let mut put = 0u32;
+        let opened = Store::open_on(&disk, Path::new("store"), options()).await;
+        let (store, _) = opened.expect("it opens");
+        simulation.set_faults(Faults {
+            capacity: 20 * SEGMENT,
+            ..Faults::default()
+        });
+        beside_maintenance(&store, async {
+            while store.put(&put.to_be_bytes(), &[7; 900]).await.is_ok() {
+                put += 1;
+            }
+            store.sync().await.expect("it is written");
+            put
+        })
+        .await
+    };
+    let put = driver.block_on(fill());
+    for round in 0..ROUNDS {
+        simulation.set_faults(Faults {
+            capacity: simulation.used(),
+            ..Faults::default()
+        });
+        driver.block_on(async {
+            let opened = Store::open_on(&disk, Path::new("store"), options()).await;
+            let (store, report) = opened.unwrap_or_else(|error| panic!("{round}: {error}"));
+            assert_eq!(report.keys, (put - round) as usize);
+            let deleted = beside_maintenance(&store, store.delete(&round.to_be_bytes())).await;
+            assert!(deleted.expect("deletes go on"));
+        });
+    }
+    driver.block_on(with_store(&disk, options(), async |store| {
+        for nth in ROUNDS..put {
+            let deleted = store.delete(&nth.to_be_bytes()).await;
+            assert!(deleted.unwrap_or_else(|error| panic!("{nth}: {error}")));
+        }
+        for nth in 0..put / 2 {
+            let put = store.put(&nth.to_be_bytes(), &[8; 900]).await;
+            put.unwrap_or_else(|error| panic!("{nth}: {error}"));
+        }
+    }));
+}
+
 #[test]
 fn little_that_is_overwritten_needs_no_moves() {
     let (_, disk, mut driver) = simulated(7);
