@@ -4,7 +4,7 @@ use std::path::PathBuf;
 
 use serde_json::json;
 use timberline_io::{Disk, Driver};
-use timberline_store::{Check, Error, Options, Report, Store, join};
+use timberline_store::{Check, Error, Options, Report, Shortened, Store, join};
 
 use crate::Failure;
 use crate::say::{say, shown};
@@ -43,13 +43,18 @@ pub fn run(args: &Args) -> Result<(), Failure> {
         true => say(format_args!("{:#}", as_json(&report, &check)))?,
         false => print(&report, &check)?,
     }
-    let (places, values) = (check.damaged.len(), check.incomplete.len());
-    match (places, values) {
-        (0, 0) => Ok(()),
-        (_, 0) => Err(Failure::Failed(format!("damaged places: {places}"))),
-        _ => Err(Failure::Failed(format!(
-            "damaged places: {places}; values that lack pieces: {values}"
-        ))),
+    let found = [
+        ("damaged places", check.damaged.len()),
+        ("values that lack pieces", check.incomplete.len()),
+        ("segments that lack records", report.shortened.len()),
+    ];
+    let found = found.iter().filter(|it| it.1 > 0);
+    let found: Vec<_> = found
+        .map(|(what, count)| format!("{what}: {count}"))
+        .collect();
+    match found.is_empty() {
+        true => Ok(()),
+        false => Err(Failure::Failed(found.join("; "))),
     }
 }
 
@@ -79,6 +84,9 @@ fn print(report: &Report, check: &Check) -> Result<(), Failure> {
     ))?;
     for (path, reason) in &report.checkpoints {
         say(format_args!("passed over {}: {reason}", path.display()))?;
+    }
+    for shortened in &report.shortened {
+        say(format_args!("{shortened}"))?;
     }
     for (path, byte) in &report.incomplete {
         let path = path.display();
@@ -116,6 +124,13 @@ fn print(report: &Report, check: &Check) -> Result<(), Failure> {
     Ok(())
 }
 
+fn shortened_json(shortened: &Shortened) -> serde_json::Value {
+    match shortened {
+        Shortened::CutOff(path, at, end) => json!({ "file": path, "byte": at, "end": end }),
+        Shortened::Missing(path, keys) => json!({ "file": path, "lost_keys": keys }),
+    }
+}
+
 fn as_json(report: &Report, check: &Check) -> serde_json::Value {
     let damaged = check.damaged.iter().map(|damage| {
         json!({
@@ -140,6 +155,7 @@ fn as_json(report: &Report, check: &Check) -> serde_json::Value {
         "keys": report.keys, "records": check.records, "damaged": damaged.collect::<Vec<_>>(),
         "values_that_lack_pieces": incomplete.collect::<Vec<_>>(),
         "incomplete": places(&report.incomplete),
+        "shortened": report.shortened.iter().map(shortened_json).collect::<Vec<_>>(),
         "checkpoints_passed_over": passed_over.collect::<Vec<_>>(),
     })
 }

@@ -114,6 +114,31 @@ fn a_record_that_opening_drops_is_reported_with_its_key() {
     );
 }
 
+/// A segment that a checkpoint knows was never removed or cut off by the store.
+#[test]
+fn a_segment_that_is_missing_or_cut_off_is_reported() {
+    let scratch = Scratch::new();
+    for (name, is_missing) in [("missing", true), ("cut off", false)] {
+        let folder = scratch.path(name);
+        made(&folder);
+        let file = segment(&folder);
+        let all = std::fs::read(&file).unwrap();
+        match is_missing {
+            true => std::fs::remove_file(&file).unwrap(),
+            false => std::fs::write(&file, &all[..20_480]).unwrap(),
+        }
+        let output = check(&folder, &["--json"]).output().unwrap();
+        assert_eq!(output.status.code(), Some(1));
+        let error = "error: segments that lack records: 1\n";
+        assert_eq!(stderr(&output), error, "{name}");
+        let json: Value = serde_json::from_str(&stdout(&output)).unwrap();
+        let shortened = &json["shortened"][0];
+        assert_eq!(shortened["file"].as_str(), file.to_str());
+        let named = if is_missing { "lost_keys" } else { "end" };
+        assert!(shortened[named].as_u64() > Some(0), "{shortened}");
+    }
+}
+
 /// Without a checkpoint, opening the store misses the piece; with one, it is known where it was.
 #[test]
 fn a_damaged_piece_is_reported_with_its_place_and_the_record_that_names_it() {

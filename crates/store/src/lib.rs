@@ -113,7 +113,7 @@ pub use now::{Change, KeyPlace, Places};
 pub use options::{Durability, Options};
 pub use pieces::{MAX_VALUE, Stored, ValueReader, ValueWriter};
 pub use record::MAX_KEY;
-pub use report::{Dropped, Report};
+pub use report::{Dropped, Report, Shortened};
 pub use scan::{KeyValue, Scan};
 pub use snapshot::Snapshot;
 pub use spread::spread;

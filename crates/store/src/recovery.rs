@@ -59,6 +59,7 @@ pub(crate) async fn recover(
     }
     let large = replay.give_values();
     replay.name_dropped();
+    replay.name_missing(folder);
     let (loaded, last) = (replay.loaded, replay.last);
     let (index, deadlines, first_bytes) = (loaded.index, loaded.deadlines, loaded.first_bytes);
     let report = Report {

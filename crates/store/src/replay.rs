@@ -12,6 +12,7 @@
 use std::collections::HashMap;
 use std::io;
 use std::ops::Range;
+use std::path::Path;
 use std::sync::Arc;
 
 use smallvec::SmallVec;
@@ -24,10 +25,10 @@ use crate::pieces::{self, Descriptor, Value, piece_of};
 use crate::record::{Kind, NEVER};
 use crate::records::{Records, Seeming};
 use crate::recovery::Table;
-use crate::segment::{START, Segment};
+use crate::segment::{START, Segment, path};
 use crate::sequences::Sequences;
 use crate::store::PENDING;
-use crate::{Dropped, Error, Report};
+use crate::{Dropped, Error, Report, Shortened};
 
 /// Records for which another thread is worth it.
 const MANY: usize = 1024;
@@ -80,6 +81,8 @@ pub(crate) struct Replay<'a> {
     damaged: Vec<Vec<Seeming>>,
     /// The greatest sequence number of all.
     pub last: u64,
+    /// Whether there are records that the checkpoint does not know.
+    is_behind: bool,
     pub report: Report,
 }
 
@@ -87,11 +90,13 @@ impl<'a> Replay<'a> {
     pub fn new(table: &'a Table<'a>, mut loaded: Loaded, now: u64) -> Replay<'a> {
         let report = Report {
             checkpoints: std::mem::take(&mut loaded.refused),
+            shortened: std::mem::take(&mut loaded.shortened),
             ..Report::default()
         };
         Replay {
             table,
             last: loaded.sequence,
+            is_behind: false,
             loaded,
             now,
             sequences: HashMap::new(),
@@ -115,6 +120,7 @@ impl<'a> Replay<'a> {
             from = covered.end;
         }
         let read = self.read(segment, from).await?;
+        self.is_behind |= !read.records.is_empty();
         self.count(segment, &read);
         self.apply_all(segment, &read)
     }
@@ -240,6 +246,18 @@ impl<'a> Replay<'a> {
             keys.dedup();
             self.report.damaged[at].keys = keys;
         }
+    }
+
+    /// Names segments of the checkpoint that are missing. Cleaning removes some, but what was there
+    /// is behind the checkpoint then.
+    pub fn name_missing(&mut self, folder: &Path) {
+        if self.is_behind {
+            return;
+        }
+        let gone = std::mem::take(&mut *self.loaded.gone());
+        let missing = gone.into_iter();
+        let missing = missing.map(|(id, keys)| Shortened::Missing(path(folder, id), keys));
+        self.report.shortened.extend(missing);
     }
 
     /// Whether a record that is damaged was the last change of its key, as far as it is known.

@@ -1,6 +1,7 @@
 //! What opening a store tells.
 
-use std::path::PathBuf;
+use std::fmt;
+use std::path::{Path, PathBuf};
 
 /// What was found when a store was opened.
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
@@ -20,6 +21,8 @@ pub struct Report {
     pub damaged: Vec<Dropped>,
     /// Bytes of all damaged places.
     pub damaged_bytes: u64,
+    /// Segments that had more records when a checkpoint was written.
+    pub shortened: Vec<Shortened>,
     /// Ends of segments that were dropped because they were never complete: file, byte.
     pub incomplete: Vec<(PathBuf, u64)>,
     /// Keys of whose values pieces are lost. To read one fails; it can be deleted or put again.
@@ -37,6 +40,42 @@ pub struct Dropped {
     /// newer record of them was found. Each has the value that it had before, or none; or, if its
     /// delete is lost, is back. Otherwise none.
     pub keys: Vec<Vec<u8>>,
+}
+
+/// A segment that had more records when a checkpoint was written. Those are lost.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub enum Shortened {
+    /// The file ends at a byte, and had records up to another one. The checkpoint is of no use any
+    /// more, so a key of a lost record has the value before, or none; one that was deleted may be
+    /// back.
+    CutOff(PathBuf, u64, u64),
+    /// There is no such file, where so many keys had their values. They are gone.
+    Missing(PathBuf, u64),
+}
+
+impl Shortened {
+    /// The segment's file, whether it is there or not.
+    pub fn path(&self) -> &Path {
+        let (Shortened::CutOff(path, ..) | Shortened::Missing(path, _)) = self;
+        path
+    }
+}
+
+impl fmt::Display for Shortened {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let path = self.path().display();
+        match self {
+            Shortened::CutOff(_, at, end) => {
+                write!(
+                    f,
+                    "{path} is cut off at byte {at}: it had records up to byte {end}"
+                )
+            }
+            Shortened::Missing(_, keys) => {
+                write!(f, "{path} is missing: {keys} keys had their values there")
+            }
+        }
+    }
 }
 
 impl Report {
@@ -66,6 +105,8 @@ impl Report {
             let key = shown(key).escape_ascii();
             format!("lost: the value of \"{key}\", of which pieces are gone")
         });
+        let shortened = self.shortened.iter().map(|it| format!("lost: {it}"));
+        let lost = lost.chain(shortened);
         let incomplete = self.incomplete.iter().map(|(path, at)| {
             let path = path.display();
             format!("dropped: the end of {path} from byte {at} on was never complete")

@@ -1,6 +1,6 @@
 //! Loading checkpoints.
 
-use std::collections::HashMap;
+use std::collections::{BTreeMap, HashMap};
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
@@ -20,7 +20,7 @@ use crate::pieces::{Descriptor, Places};
 use crate::record::NEVER;
 use crate::segment::Segment;
 use crate::store::PENDING;
-use crate::{Error, IndexMemory, Options};
+use crate::{Error, IndexMemory, Options, Shortened};
 
 /// A checkpoint in memory. Without one: nothing.
 pub(crate) struct Loaded {
@@ -38,6 +38,10 @@ pub(crate) struct Loaded {
     pub sequence: u64,
     /// Why newer ones, or all, could not be used: file, reason.
     pub refused: Vec<(PathBuf, String)>,
+    /// Segments that are shorter than newer ones, or all, know them.
+    pub shortened: Vec<Shortened>,
+    /// Keys of it in each segment that is gone.
+    gone: Mutex<BTreeMap<SegmentId, u64>>,
 }
 
 impl Loaded {
@@ -53,6 +57,8 @@ impl Loaded {
             covered: Vec::new(),
             sequence: 0,
             refused: Vec::new(),
+            shortened: Vec::new(),
+            gone: Mutex::default(),
         })
     }
 
@@ -64,6 +70,11 @@ impl Loaded {
     /// The same, when nobody else needs it any more.
     pub fn take_large(&mut self) -> HashMap<Vec<u8>, Descriptor> {
         std::mem::take(&mut *self.large())
+    }
+
+    /// Keys of it in each segment that is gone.
+    pub fn gone(&self) -> MutexGuard<'_, BTreeMap<SegmentId, u64>> {
+        self.gone.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// What it knows of a segment.
@@ -85,7 +96,7 @@ pub(crate) async fn load<'a>(
 ) -> Result<Loaded, Error> {
     let mut numbers: Vec<u32> = files.iter().filter_map(|it| number_of(it)).collect();
     numbers.sort_unstable();
-    let mut refused = Vec::new();
+    let (mut refused, mut shortened) = (Vec::new(), Vec::new());
     for number in numbers.into_iter().rev() {
         let path = path(folder, number);
         let mut loading = Loading {
@@ -99,11 +110,16 @@ pub(crate) async fn load<'a>(
                 return Ok(Loaded {
                     number: Some(number),
                     refused,
+                    shortened,
                     ..loading.loaded
                 });
             }
             Err(Reason::OutOfMemory) => return Err(Error::OutOfMemory),
             Err(Reason::Unusable(reason)) => refused.push((path, reason)),
+        }
+        // An older one may know of the same.
+        if shortened.is_empty() {
+            shortened = loading.loaded.shortened;
         }
         for (_, word) in loading.loaded.index.iter() {
             let location = Location::from_word(word);
@@ -114,6 +130,7 @@ pub(crate) async fn load<'a>(
     }
     Ok(Loaded {
         refused,
+        shortened,
         ..Loaded::nothing(&options.index)?
     })
 }
@@ -215,13 +232,20 @@ impl<'a, F: Fn(SegmentId) -> Option<&'a Arc<Segment>> + Sync> Loading<'a, F> {
         }
         for covered in all.iter().map(Covered::decode) {
             let on_disk = (self.segment)(covered.id);
-            if on_disk.is_some_and(|it| it.written() < covered.end) {
-                let id = covered.id.0;
-                return Err(format!("segment {id:06x} is shorter than it says").into());
+            if let Some(segment) = on_disk.filter(|it| it.written() < covered.end) {
+                let (at, end) = (segment.written(), covered.end);
+                let cut_off = Shortened::CutOff(segment.path.clone(), at, end);
+                self.loaded.shortened.push(cut_off);
             }
             self.loaded.covered.push(covered);
         }
-        Ok(())
+        match self.loaded.shortened.first() {
+            None => Ok(()),
+            Some(first) => {
+                let name = first.path().file_name().unwrap_or_default().display();
+                Err(format!("{name} is shorter than it says").into())
+            }
+        }
     }
 
     fn read_pieces(&mut self, payload: &[u8]) -> Result<(), Reason> {
@@ -241,24 +265,32 @@ impl<'a, F: Fn(SegmentId) -> Option<&'a Arc<Segment>> + Sync> Loading<'a, F> {
     /// Inserts the keys of a page, which ascend.
     fn insert_keys(&self, mut entries: Entries<'_>) -> Result<(), Reason> {
         let mut present = self.spare().pop().unwrap_or_default();
+        let mut gone = BTreeMap::<SegmentId, u64>::new();
         while !entries.are_over() {
             let entry = entries.next();
             let entry = entry.ok_or_else(|| "its list of keys is damaged".to_string())?;
             let (key, expires) = (entries.key(), entry.expires);
-            // Where the segment is gone, the record was moved or replaced behind the checkpoint.
-            if let Some(segment) = (self.segment)(entry.location.segment())
-                && expires > self.now
-            {
-                present.add(key, entry.location, segment);
-                if expires != NEVER {
-                    let reserved = self.loaded.deadlines.reserve(key, expires);
-                    reserved.map_err(|_| Reason::OutOfMemory)?;
-                    self.loaded.deadlines.place(key, expires);
-                }
-                if let Some(about) = entry.about {
-                    self.loaded.large().insert(key.to_vec(), about);
-                }
+            if expires <= self.now {
+                continue;
             }
+            // Where the segment is gone, the record was moved or replaced behind the checkpoint.
+            let id = entry.location.segment();
+            let Some(segment) = (self.segment)(id) else {
+                *gone.entry(id).or_default() += 1;
+                continue;
+            };
+            present.add(key, entry.location, segment);
+            if expires != NEVER {
+                let reserved = self.loaded.deadlines.reserve(key, expires);
+                reserved.map_err(|_| Reason::OutOfMemory)?;
+                self.loaded.deadlines.place(key, expires);
+            }
+            if let Some(about) = entry.about {
+                self.loaded.large().insert(key.to_vec(), about);
+            }
+        }
+        for (id, keys) in gone {
+            *self.loaded.gone().entry(id).or_default() += keys;
         }
         let word = |(key, it, _): (_, Location, _)| (key, it.to_word());
         let loaded = self.loaded.index.load(&mut present.iter().map(word));

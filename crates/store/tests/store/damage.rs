@@ -3,8 +3,8 @@
 use std::collections::BTreeMap;
 use std::path::Path;
 
-use timberline_io::{Disk, Faults};
-use timberline_store::{Batch, Dropped, Durability, Error, Options, Store, join};
+use timberline_io::{Disk, Faults, Mode};
+use timberline_store::{Batch, Dropped, Durability, Error, Options, Shortened, Store, join};
 
 use crate::checkpoints::beside_maintenance;
 use crate::expiry::remove_checkpoints;
@@ -78,6 +78,89 @@ fn a_damaged_record_costs_that_record() {
             error.to_string(),
             "store/000000.segment: the record at byte 18656 is damaged"
         );
+    });
+}
+
+/// Segments that a checkpoint knows: some gone, others cut off. Neither is what a crash leaves.
+#[test]
+fn segments_that_are_gone_or_cut_off_are_named() {
+    let count = 300u32;
+    let load = async |store: &Store| {
+        for key in 0..count {
+            let put = store.put(&key.to_le_bytes(), &[key as u8; 700]).await;
+            put.expect("there is space");
+        }
+    };
+    let path = Path::new("store/000000.segment");
+    let opened = async |disk: &Disk| {
+        let opened = Store::open_on(disk, Path::new("store"), options()).await;
+        opened.expect("it opens")
+    };
+
+    let (_, disk, mut driver) = simulated(7);
+    driver.block_on(async {
+        with_store(&disk, options(), load).await;
+        disk.remove_now(path).expect("it is there");
+        let (store, report) = opened(&disk).await;
+        let lost = u64::from(count) - store.len() as u64;
+        assert!(lost > 0);
+        assert_eq!(report.shortened, [Shortened::Missing(path.into(), lost)]);
+        let line = format!(
+            "lost: {} is missing: {lost} keys had their values there",
+            path.display()
+        );
+        assert_eq!(report.losses(|key| key).collect::<Vec<_>>(), [line]);
+    });
+
+    let (_, disk, mut driver) = simulated(7);
+    driver.block_on(async {
+        with_store(&disk, options(), load).await;
+        let file = disk.open_file(path, Mode::create()).expect("it is there");
+        let end = file.len().expect("it is there");
+        file.set_len(20_480).expect("it is there");
+        drop(file);
+        let (store, report) = opened(&disk).await;
+        assert!(store.len() < count as usize);
+        let [Shortened::CutOff(of, 20_480, before)] = &report.shortened[..] else {
+            panic!("{report:?}");
+        };
+        assert!(of == path && *before > 20_480 && *before <= end);
+        let passed_over = report.checkpoints.iter().map(|it| &it.1[..]);
+        assert!(passed_over.eq(["000000.segment is shorter than it says"]));
+        for key in 0..count {
+            let value = store.get(&key.to_le_bytes()).await.expect("it is read");
+            assert!(value.is_none_or(|it| it == [key as u8; 700]));
+        }
+    });
+}
+
+/// Cleaning removes segments behind a checkpoint: none of them is missing.
+#[test]
+fn segments_that_were_cleaned_are_not_missing() {
+    let (_, disk, mut driver) = simulated(7);
+    driver.block_on(async {
+        with_store(&disk, options(), async |store| {
+            for key in 0..300u32 {
+                let put = store.put(&key.to_le_bytes(), &[7; 700]).await;
+                put.expect("there is space");
+            }
+        })
+        .await;
+        let opened = Store::open_on(&disk, Path::new("store"), options()).await;
+        let (store, _) = opened.expect("it opens");
+        let before = store.stats();
+        let work = async {
+            while store.stats().cleaned < before.cleaned + 4 {
+                let key = fastrand::u32(..300).to_le_bytes();
+                store.put(&key, &[8; 700]).await.expect("there is space");
+            }
+            store.sync().await.expect("it is written");
+        };
+        beside_maintenance(&store, work).await;
+        drop(store);
+        let opened = Store::open_on(&disk, Path::new("store"), options()).await;
+        let (store, report) = opened.expect("it opens");
+        assert_eq!((store.len(), report.shortened), (300, Vec::new()));
     });
 }
 
