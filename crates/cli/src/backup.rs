@@ -7,13 +7,14 @@ use std::path::{Path, PathBuf};
 use timberline_io::Disk;
 use timberline_store::{Copied, Error, Store, join};
 
-use crate::Failure;
 use crate::say::say;
+use crate::{Failure, folder};
 
 #[derive(clap::Args)]
 #[command(after_help = "A backup is a store of its own: `check` reads it, `serve` serves it.")]
 pub struct Backup {
-    /// Folder of a store that no server has open, or a server's ADDRESS:PORT
+    /// Folder of a store that no server has open, or a server's ADDRESS:PORT, which is an IP
+    /// address and no name
     from: String,
     /// New or empty folder; of a server's: its name, below the folder that it was given with
     /// --backups
@@ -33,6 +34,10 @@ pub struct Restore {
 
 /// Requests to the disk at once.
 const DEPTH: usize = 32;
+/// What to name instead of a folder that is not there.
+const SERVER: &str = "a server is named by its IP address and port, such as 127.0.0.1:6379";
+/// What to name instead of a file.
+const NEW: &str = "give a new or empty folder";
 
 pub fn backup(args: &Backup) -> Result<(), Failure> {
     if let Ok(server) = args.from.parse::<SocketAddr>() {
@@ -42,13 +47,8 @@ pub fn backup(args: &Backup) -> Result<(), Failure> {
     }
     let (from, to) = (Path::new(&args.from), Path::new(&args.to));
     let (disk, mut driver) = Disk::open(DEPTH);
-    let options = Store::options_of(&disk, from).map_err(|error| wrong(&error))?;
-    let options = options.ok_or_else(|| {
-        Failure::Impossible(format!(
-            "{}: there is no store, nor is it the ADDRESS:PORT of a server",
-            from.display()
-        ))
-    })?;
+    let options = folder::options_of(&disk, from).map_err(|it| it.and(SERVER))?;
+    folder::there_or_new(to).map_err(|it| it.and(NEW))?;
     let copied = driver.block_on(async {
         let (store, report) = Store::open_on(&disk, from, options).await?;
         for loss in report.losses(|key| key) {
@@ -63,13 +63,15 @@ pub fn backup(args: &Backup) -> Result<(), Failure> {
         let (copied, maintained) = join(work, store.maintain()).await;
         maintained.and(copied)
     });
-    said(copied.map_err(|error| wrong(&error))?)
+    said(copied.map_err(|error| refused(&error, "or name its server's address"))?)
 }
 
 pub fn restore(args: &Restore) -> Result<(), Failure> {
+    folder::there(&args.backup).map_err(|it| it.and("give the folder of a backup"))?;
+    folder::there_or_new(&args.to).map_err(|it| it.and(NEW))?;
     let (disk, mut driver) = Disk::open(DEPTH);
-    let restored = Store::restore(&disk, &args.backup, &args.to);
-    said(driver.block_on(restored).map_err(|error| wrong(&error))?)
+    let restored = driver.block_on(Store::restore(&disk, &args.backup, &args.to));
+    said(restored.map_err(|error| refused(&error, "or restore from a backup of it"))?)
 }
 
 fn said(copied: Copied) -> Result<(), Failure> {
@@ -77,11 +79,11 @@ fn said(copied: Copied) -> Result<(), Failure> {
     say(format_args!("{segments} segments, {bytes} bytes"))
 }
 
-fn wrong(error: &Error) -> Failure {
+/// Why nothing was copied; of a store that is open, what else is possible.
+fn refused(error: &Error, otherwise: &str) -> Failure {
     match error {
-        Error::InUse(_) => Failure::Impossible(format!("{error}, or name its server's address")),
-        Error::Format(..) => Failure::impossible(error),
-        _ => Failure::failed(error),
+        Error::InUse(_) => Failure::Impossible(format!("{error}, {otherwise}")),
+        _ => folder::unread(error),
     }
 }
 

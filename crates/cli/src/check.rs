@@ -6,14 +6,20 @@ use serde_json::json;
 use timberline_io::{Disk, Driver};
 use timberline_store::{Check, Error, Options, Report, Shortened, Store, join};
 
-use crate::Failure;
 use crate::say::{say, shown};
+use crate::{Failure, folder};
 
 #[derive(clap::Args)]
-#[command(
-    after_help = "Exit code 1: records are damaged. A store that was not closed is brought \
-    to its last complete write first, as by a server that starts."
-)]
+#[command(after_help = "\
+Exit code 1: records are damaged. Otherwise it is 0: what was never complete, and checkpoints that \
+were passed over, are reported and are no damage.
+
+A store that was not closed is brought to its last complete write first, as by a server that \
+starts. The folder is written to: segments are made, and empty ones erased. A store on a file \
+system that is read-only can't be checked; copy it elsewhere first.
+
+Keys are those of the store. In a server's store, their first letter is the server's (`skey77` is \
+the string `key77`), and records of its own are there, too: one key more than DBSIZE says.")]
 pub struct Args {
     /// Folder of the store, which no server has open
     folder: PathBuf,
@@ -29,16 +35,9 @@ const SHOWN: usize = 5;
 
 pub fn run(args: &Args) -> Result<(), Failure> {
     let (disk, mut driver) = Disk::open(DEPTH);
-    let options = Store::options_of(&disk, &args.folder).map_err(Failure::impossible)?;
-    let options = options.ok_or_else(|| {
-        let folder = args.folder.display();
-        Failure::Impossible(format!("{folder}: there is no store"))
-    })?;
+    let options = folder::options_of(&disk, &args.folder)?;
     let opened = checked(&disk, &mut driver, args, options);
-    let (report, check) = opened.map_err(|error| match error {
-        Error::InUse(_) | Error::Format(..) => Failure::impossible(error),
-        _ => Failure::failed(error),
-    })?;
+    let (report, check) = opened.map_err(|error| folder::unread(&error))?;
     match args.json {
         true => say(format_args!("{:#}", as_json(&report, &check)))?,
         false => print(&report, &check)?,

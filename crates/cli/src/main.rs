@@ -11,6 +11,7 @@ mod check;
 mod cluster;
 mod disk;
 mod eval;
+mod folder;
 mod known;
 mod live;
 mod loads;
@@ -83,6 +84,14 @@ pub enum Failure {
 }
 
 impl Failure {
+    /// The same, with more about what is possible.
+    pub fn and(self, possible: &str) -> Failure {
+        match self {
+            Failure::Impossible(line) => Failure::Impossible(format!("{line}; {possible}")),
+            other => other,
+        }
+    }
+
     /// Bad input, from an error with a one-line message.
     pub fn impossible(error: impl std::fmt::Display) -> Failure {
         Failure::Impossible(error.to_string())

@@ -209,7 +209,7 @@ fn what_is_no_store_is_left_alone() {
     assert!(line.contains("there is no store"), "{line}");
     assert_eq!(std::fs::read_dir(&empty).unwrap().count(), 0);
     let line = refused(check(&scratch.path("none"), &[]));
-    assert!(line.contains("No such file"), "{line}");
+    assert!(line.contains("there is no such folder"), "{line}");
 }
 
 #[test]

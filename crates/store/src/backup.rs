@@ -5,11 +5,12 @@
 //! all that was acknowledged before the backup began. Cleaning goes on: files that it removes stay
 //! open here, and their numbers are not used again.
 
-use std::path::Path;
+use std::io::ErrorKind;
+use std::path::{Path, PathBuf};
 
-use timberline_io::{BLOCK, Buffer, Disk, File, Mode};
+use timberline_io::{BLOCK, Buffer, Disk, File, Lock, Mode, SECTOR};
 
-use crate::segment::{is_segment, path};
+use crate::segment::{is_segment, number_of, path};
 use crate::{Error, Store};
 
 /// What was copied.
@@ -33,7 +34,8 @@ impl Store {
     ///
     /// # Errors
     /// The folder is not empty, the disk fails or is full, or the store is closed. Then what was
-    /// copied is no store, and [`open`](Self::open) says so.
+    /// copied is removed; where the disk fails at that, too, it is no store, and
+    /// [`open`](Self::open) says so.
     pub async fn backup(&self, to: &Path) -> Result<Copied, Error> {
         let log = &self.inner.log;
         let wanted = {
@@ -53,46 +55,97 @@ impl Store {
             let segments = log.segments().into_iter();
             segments.map(|it| (end(&it), it)).collect()
         };
-        let copy = Copy::begin(&self.inner.disk, to).await?;
-        let mut copied = Copied::default();
-        for (end, segment) in segments {
-            let name = path(to, segment.id());
-            let file = (&segment.file, &*segment.path);
-            copied.bytes += copy.file(file, end, &name).await?;
-            copied.segments += 1;
-        }
-        copy.end().await?;
-        Ok(copied)
+        let mut copy = Copy::begin(&self.inner.disk, to).await?;
+        let done = async {
+            for (end, segment) in segments {
+                let name = path(to, segment.id());
+                let file = (&segment.file, &*segment.path);
+                copy.file(file, end, name).await?;
+            }
+            Ok(())
+        };
+        let done = done.await;
+        copy.end(done).await
     }
 
     /// Makes a store in a folder from a backup in another. The folder is made unless it is there,
-    /// and has to be empty. What is copied is not checked: [`check`](Self::check) does that.
+    /// and has to be empty. Of what is copied, only names and lengths of files are looked at:
+    /// [`check`](Self::check) reads the records.
     ///
     /// # Errors
-    /// There is no backup, or one that was not completed; the folder is not empty; the disk fails
-    /// or is full.
+    /// There is no backup, or one that was not completed or is open as a store; a file of it was
+    /// cut; the folder is not empty; the disk fails or is full. Then what was copied is removed,
+    /// as by [`backup`](Self::backup).
     pub async fn restore(disk: &Disk, backup: &Path, to: &Path) -> Result<Copied, Error> {
-        let files = disk.list(backup).map_err(Error::disk(backup))?;
-        refuse_unfinished(&files)?;
-        if !files.iter().any(|it| is_segment(it)) {
-            return Err(Error::Format(backup.into(), "there is no backup".into()));
+        // So that a folder without a backup stays as it is.
+        segments_of(disk, backup)?;
+        let _lock = lock(disk, backup)?;
+        // Whoever had it open before has changed it.
+        let segments = segments_of(disk, backup)?;
+        for from in &segments {
+            refuse_cut(disk, from)?;
         }
-        let copy = Copy::begin(disk, to).await?;
-        let mut copied = Copied::default();
-        for from in files.iter().filter(|it| is_segment(it)) {
-            let file = disk.open_file(from, Mode::read().direct());
-            let file = file.map_err(Error::disk(from))?;
-            let name = to.join(from.file_name().expect("a segment has a name"));
-            copied.bytes += copy.file((&file, from), u64::MAX, &name).await?;
-            copied.segments += 1;
-        }
-        copy.end().await?;
-        Ok(copied)
+        let mut copy = Copy::begin(disk, to).await?;
+        let done = async {
+            for from in &segments {
+                let file = disk.open_file(from, Mode::read().direct());
+                let file = file.map_err(Error::disk(from))?;
+                let name = to.join(from.file_name().expect("a segment has a name"));
+                copy.file((&file, from), u64::MAX, name).await?;
+            }
+            Ok(())
+        };
+        let done = done.await;
+        copy.end(done).await
+    }
+}
+
+/// The segments of a backup.
+fn segments_of(disk: &Disk, backup: &Path) -> Result<Vec<PathBuf>, Error> {
+    let mut files = disk.list(backup).map_err(Error::disk(backup))?;
+    refuse_unfinished(&files)?;
+    files.retain(|it| is_segment(it));
+    match files.is_empty() {
+        true => Err(Error::Format(backup.into(), "there is no backup".into())),
+        false => Ok(files),
+    }
+}
+
+/// Keeps those out who would change the files of a backup while they are copied. Where nothing can
+/// be written, nobody has it open.
+fn lock(disk: &Disk, backup: &Path) -> Result<Option<Lock>, Error> {
+    let path = backup.join("lock");
+    match disk.lock(&path) {
+        Ok(lock) => Ok(Some(lock)),
+        Err(error) => match error.kind() {
+            ErrorKind::WouldBlock => Err(Error::InUse(backup.into())),
+            ErrorKind::ReadOnlyFilesystem => Ok(None),
+            // Of another user, who has not opened it since it was made.
+            ErrorKind::PermissionDenied if !path.exists() => Ok(None),
+            _ => Err(Error::disk(&path)(error)),
+        },
+    }
+}
+
+/// Refuses a file that is no whole segment, as far as its name and length tell.
+fn refuse_cut(disk: &Disk, path: &Path) -> Result<(), Error> {
+    let wrong = |reason| Err(Error::Format(path.into(), reason));
+    if number_of(path).is_none() {
+        return wrong("this is no segment of a store".into());
+    }
+    let file = disk.open_file(path, Mode::read());
+    let bytes = file.and_then(|it| it.len()).map_err(Error::disk(path))?;
+    match bytes.is_multiple_of(SECTOR as u64) {
+        true => Ok(()),
+        false => wrong(format!(
+            "it has {bytes} bytes, and a segment whole blocks of {SECTOR}: it was cut; take \
+             another backup"
+        )),
     }
 }
 
 /// Says that a folder's copy is not whole, if that is so.
-pub(crate) fn refuse_unfinished(files: &[std::path::PathBuf]) -> Result<(), Error> {
+pub(crate) fn refuse_unfinished(files: &[PathBuf]) -> Result<(), Error> {
     let unfinished = files.iter().find(|it| it.ends_with(UNFINISHED));
     unfinished.map_or(Ok(()), |path| {
         let folder = path.parent().unwrap_or(path);
@@ -105,12 +158,17 @@ pub(crate) fn refuse_unfinished(files: &[std::path::PathBuf]) -> Result<(), Erro
 struct Copy<'a> {
     disk: &'a Disk,
     to: &'a Path,
+    /// Files that were made.
+    made: Vec<PathBuf>,
+    bytes: u64,
 }
 
 impl Copy<'_> {
     async fn begin<'a>(disk: &'a Disk, to: &'a Path) -> Result<Copy<'a>, Error> {
         disk.create_folder(to).map_err(Error::disk(to))?;
-        if !disk.list(to).map_err(Error::disk(to))?.is_empty() {
+        let files = disk.list(to).map_err(Error::disk(to))?;
+        refuse_unfinished(&files)?;
+        if !files.is_empty() {
             let reason = "the folder is not empty; a copy of a store gets one of its own".into();
             return Err(Error::Format(to.into(), reason));
         }
@@ -119,21 +177,28 @@ impl Copy<'_> {
         made.map_err(Error::disk(&marker))?;
         let synced = disk.sync_folder(to).await;
         synced.map_err(Error::disk(to))?;
-        Ok(Copy { disk, to })
+        Ok(Copy {
+            disk,
+            to,
+            made: Vec::new(),
+            bytes: 0,
+        })
     }
 
-    /// Copies a file up to `end`, at most, and returns how many bytes that are: whole blocks, the
-    /// last of which ends in zeros.
+    /// Copies a file up to `end`, at most: whole blocks, the last of which ends in zeros.
     async fn file(
-        &self,
+        &mut self,
         (from, from_path): (&File, &Path),
         end: u64,
-        name: &Path,
-    ) -> Result<u64, Error> {
-        let whole = from.len().map_err(Error::disk(from_path))?;
+        name: PathBuf,
+    ) -> Result<(), Error> {
+        // The store reads whole sectors of a file that was cut, too.
+        let whole = from.len().map_err(Error::disk(from_path))? / SECTOR as u64 * SECTOR as u64;
         let end = end.min(whole);
-        let to = self.disk.open_file(name, Mode::create().direct());
-        let to = to.map_err(Error::disk(name))?;
+        let to = self.disk.open_file(&name, Mode::create().direct());
+        let to = to.map_err(Error::disk(&name))?;
+        self.made.push(name);
+        let name = self.made.last().expect("it was made");
         let mut at = 0;
         while at < end {
             let wanted = STEP.min(end - at);
@@ -148,20 +213,39 @@ impl Copy<'_> {
             at += bytes as u64;
         }
         to.sync().await.map_err(Error::disk(name))?;
-        Ok(at)
+        self.bytes += at;
+        Ok(())
     }
 
-    async fn end(self) -> Result<(), Error> {
-        let disk = self.disk;
-        let sync = async || {
-            disk.sync_folder(self.to)
-                .await
-                .map_err(Error::disk(self.to))
-        };
-        sync().await?;
-        let marker = self.to.join(UNFINISHED);
+    /// All files are copied, or one failed. Then none stays.
+    async fn end(self, done: Result<(), Error>) -> Result<Copied, Error> {
+        if let Err(error) = done {
+            // Where that fails, too, the mark stays.
+            let _ = self.remove().await;
+            return Err(error);
+        }
+        self.unmark().await?;
+        Ok(Copied {
+            segments: self.made.len(),
+            bytes: self.bytes,
+        })
+    }
+
+    /// Removes the files, and then the mark.
+    async fn remove(&self) -> Result<(), Error> {
+        for name in &self.made {
+            self.disk.remove(name).await.map_err(Error::disk(name))?;
+        }
+        self.unmark().await
+    }
+
+    /// Removes the mark once all that was done before is on the disk.
+    async fn unmark(&self) -> Result<(), Error> {
+        let (disk, to) = (self.disk, self.to);
+        disk.sync_folder(to).await.map_err(Error::disk(to))?;
+        let marker = to.join(UNFINISHED);
         let removed = disk.remove(&marker).await;
         removed.map_err(Error::disk(&marker))?;
-        sync().await
+        disk.sync_folder(to).await.map_err(Error::disk(to))
     }
 }
