@@ -9,6 +9,7 @@ use timberline_remote::{Balancing, Error as PoolError, Etcd};
 use timberline_server::{Balance, ClusterOptions, Error};
 
 use crate::Failure;
+use crate::parse::{address, whole};
 use crate::pool::key;
 
 #[derive(clap::Args)]
@@ -22,6 +23,7 @@ pub struct Node {
         long,
         value_delimiter = ',',
         requires = "cluster",
+        value_parser = address,
         value_name = "ADDRESS:PORT"
     )]
     servers: Vec<SocketAddr>,
@@ -42,7 +44,7 @@ pub struct Node {
     #[arg(long, requires = "cluster", value_parser = Etcd::new, value_name = "URLS")]
     etcd: Option<Etcd>,
     /// Where clients and other nodes reach this one, if not where it listens first
-    #[arg(long, requires = "cluster", value_name = "ADDRESS:PORT")]
+    #[arg(long, requires = "cluster", value_parser = address, value_name = "ADDRESS:PORT")]
     announce: Option<SocketAddr>,
     /// Milliseconds after which a node that does not answer is given up; one and a half times later
     /// others have its slots
@@ -50,7 +52,7 @@ pub struct Node {
         long,
         requires = "cluster",
         default_value = "3000",
-        value_parser = clap::value_parser!(u64).range(100..=600_000),
+        value_parser = whole::<u64>(100..=600_000),
         value_name = "MS"
     )]
     lease: u64,

@@ -19,6 +19,7 @@ mod log;
 mod manual;
 mod measure;
 mod outputs;
+mod parse;
 mod plan;
 mod pool;
 mod processes;
@@ -32,7 +33,7 @@ mod tls;
 use std::process::ExitCode;
 
 use clap::error::ErrorKind;
-use clap::{CommandFactory, Parser, Subcommand};
+use clap::{CommandFactory, FromArgMatches, Parser, Subcommand};
 use say::{on_stdout, one_line, tell};
 
 /// Ordered indexes that live across memory tiers.
@@ -84,6 +85,14 @@ pub enum Failure {
 }
 
 impl Failure {
+    /// The same, about an option.
+    pub fn of(self, option: &str) -> Failure {
+        match self {
+            Failure::Impossible(line) => Failure::Impossible(format!("{option} {line}")),
+            other => other,
+        }
+    }
+
     /// The same, with more about what is possible.
     pub fn and(self, possible: &str) -> Failure {
         match self {
@@ -107,19 +116,40 @@ impl Failure {
 const NO_COMMAND: ErrorKind = ErrorKind::DisplayHelpOnMissingArgumentOrSubcommand;
 
 /// The parser's error and its tip, if any, without the usage: `--help` shows that.
-fn in_a_line(error: &str) -> String {
-    let lines = error.lines().map(str::trim);
-    let said = lines.filter(|line| {
-        !(line.is_empty() || line.starts_with("Usage:") || line.starts_with("For more information"))
+fn in_a_line(error: &clap::Error) -> String {
+    let text = error.to_string();
+    let lines = text.lines().map(str::trim);
+    let said = lines.take_while(|line| {
+        !line.starts_with("Usage:") && !line.starts_with("For more information")
     });
-    said.collect::<Vec<_>>().join(" ").replace(" tip: ", "; ")
+    let said = said.filter(|line| !line.is_empty());
+    let said = said.collect::<Vec<_>>().join(" ").replace(" tip: ", "; ");
+    match error.kind() {
+        ErrorKind::ArgumentConflict if said.contains("'--store <DIR>'") => {
+            format!("{said}; {}", bench::OF_A_STORE)
+        }
+        ErrorKind::InvalidSubcommand => {
+            format!("{said}; possible: {}", manual::possible(&Cli::command()))
+        }
+        _ => said,
+    }
+}
+
+/// Options' parsers get numbers below 0 too, and say what is possible instead.
+fn with_negative_numbers(command: clap::Command) -> clap::Command {
+    let command = command.mut_args(|arg| match arg.get_action().takes_values() {
+        true => arg.allow_negative_numbers(true),
+        false => arg,
+    });
+    command.mut_subcommands(with_negative_numbers)
 }
 
 fn main() -> ExitCode {
-    let cli = match Cli::try_parse() {
+    let given = with_negative_numbers(Cli::command()).try_get_matches();
+    let cli = match given.and_then(|it| Cli::from_arg_matches(&it)) {
         Ok(cli) => cli,
         Err(error) if error.use_stderr() && error.kind() != NO_COMMAND => {
-            tell(one_line(&in_a_line(&error.to_string())));
+            tell(one_line(&in_a_line(&error)));
             return ExitCode::from(2);
         }
         Err(help) if help.use_stderr() => help.exit(),

@@ -26,14 +26,31 @@ pub fn completions(args: &Completions, mut timberline: Command) -> Result<(), Fa
     write_out(&script)
 }
 
+/// The commands that a command has.
+fn names(command: &Command) -> String {
+    let names = command.get_subcommands().map(Command::get_name);
+    names.collect::<Vec<_>>().join(", ")
+}
+
+/// The commands that there are where this process was given one that there is not.
+pub fn possible(timberline: &Command) -> String {
+    let mut command = timberline;
+    for word in std::env::args_os().skip(1) {
+        match command.find_subcommand(word) {
+            Some(within) => command = within,
+            None => break,
+        }
+    }
+    names(command)
+}
+
 /// Prints a manual page, as `man -l` reads it.
 pub fn page(args: &Page, mut timberline: Command) -> Result<(), Failure> {
     timberline.build();
     let mut words = args.command.iter().flat_map(|it| it.split_whitespace());
     let command = words.try_fold(&timberline, |within, name| {
         within.find_subcommand(name).ok_or_else(|| {
-            let names = within.get_subcommands().map(Command::get_name);
-            Failure::Impossible(match names.collect::<Vec<_>>().join(", ").as_str() {
+            Failure::Impossible(match names(within).as_str() {
                 "" => format!("`{}` has no command `{name}`", within.get_name()),
                 names => format!("unknown command `{name}`; possible: {names}"),
             })

@@ -8,12 +8,18 @@ use timberline_remote::pool::{FINDERS, MemoryServer};
 use timberline_tier::topology::Topology;
 
 use crate::Failure;
+use crate::parse::{address, whole};
 use crate::say::tell;
 
 #[derive(clap::Args)]
 pub struct Args {
     /// Address to listen at; port 0 is a free one
-    #[arg(long, default_value = "127.0.0.1:7700", value_name = "ADDRESS:PORT")]
+    #[arg(
+        long,
+        default_value = "127.0.0.1:7700",
+        value_parser = address,
+        value_name = "ADDRESS:PORT"
+    )]
     listen: SocketAddr,
     /// Memory for compute servers, such as 512MB or 8GB
     #[arg(long, default_value = "1GB", value_parser = memory, value_name = "BYTES")]
@@ -30,7 +36,7 @@ pub struct Args {
     #[arg(
         long,
         default_value_t = FINDERS as u16,
-        value_parser = clap::value_parser!(u16).range(1..=1024),
+        value_parser = whole::<u16>(1..=1024),
         value_name = "N"
     )]
     offload_threads: u16,

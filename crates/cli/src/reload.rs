@@ -8,10 +8,11 @@ use timberline_remote::Etcd;
 use timberline_remote::fabric::FabricKind;
 use timberline_server::{ClusterOptions, Error, reload};
 
-use crate::Failure;
 use crate::cluster::refused;
+use crate::parse::address;
 use crate::pool::key;
 use crate::say::tell;
+use crate::{Failure, folder};
 
 #[derive(clap::Args)]
 pub struct Args {
@@ -23,6 +24,7 @@ pub struct Args {
         long,
         required = true,
         value_delimiter = ',',
+        value_parser = address,
         value_name = "ADDRESS:PORT"
     )]
     servers: Vec<SocketAddr>,
@@ -38,9 +40,8 @@ pub struct Args {
 }
 
 pub fn run(args: &Args) -> Result<(), Failure> {
-    if let Some(folder) = args.folders.iter().find(|it| !it.is_dir()) {
-        let folder = folder.display();
-        return Err(Failure::Impossible(format!("{folder} is no folder")));
+    for path in &args.folders {
+        folder::there(path)?;
     }
     let mut options = ClusterOptions::new(args.servers.clone());
     options.fabric = args.fabric.clone();

@@ -117,12 +117,12 @@ fn bad_input_is_one_line_and_nothing_is_lost() {
     for (args, named) in [
         (&["--memory-limit", "1MB"][..], "bytes of memory"),
         (&["--memory-limit", "much"], "a number with a unit"),
-        (&["--in-flight", "0"], "1..=4096"),
-        (&["--rounds=0"], "no rounds"),
+        (&["--in-flight", "0"], "a whole number from 1 to 4096"),
+        (&["--rounds=0"], "--rounds 0: give at least 1"),
         (&["--index-map", "hash"], "give art or btree"),
         (&["--index-memory", "us11"], "us1 to us10"),
         (&["--index-memory", "us5:120%"], "0% up to 99%"),
-        (&["--slice=-1"], "slice of -1"),
+        (&["--slice", "-1"], "--slice -1: give more than 0 seconds"),
         (&["--warm=1K", "--index-memory=us1"], "cannot be used with"),
         (&["--get-threads=2", "--in-flight=1"], "give from 1 to 1"),
     ] {
@@ -130,7 +130,67 @@ fn bad_input_is_one_line_and_nothing_is_lost() {
         assert!(line.contains(named), "{args:?}: {line}");
         assert!(!folder.exists());
     }
+    let line = refused(store(&file, &[]));
+    assert!(
+        line.contains("mine: this is no folder; --store takes"),
+        "{line}"
+    );
+    let nowhere = ["--json", "/nonexistent/x.json"];
+    let line = refused(store(&folder, &nowhere));
+    assert_eq!(line.matches("/nonexistent/x.json").count(), 1, "{line}");
+    assert!(!folder.exists());
+    let much = ["--records=2M", "--memory-limit=88MB"];
+    let line = refused(store(&folder, &much));
+    assert!(
+        line.contains("2000000 records do not fit into 88 MB"),
+        "{line}"
+    );
+    assert!(
+        line.contains("--records") && line.contains("--memory-limit"),
+        "{line}"
+    );
     let mut alone = timberline();
     alone.args(["bench", "--in-flight", "4"]);
     assert!(refused(alone).contains("--store"));
+}
+
+#[test]
+fn options_that_mean_nothing_to_a_store_are_refused() {
+    let scratch = Scratch::new();
+    let folder = scratch.path("store");
+    for [option, value] in [
+        ["--csv", "out.csv"],
+        ["--markdown", "out.md"],
+        ["--html", "out.html"],
+        ["--profile", "nosuch"],
+        ["--fast-nodes", "77"],
+        ["--keys", "zipf"],
+        ["--index", "btree"],
+        ["--workloads", "hs-c"],
+        ["--distribution", "uniform"],
+        ["--key-bytes", "16"],
+        ["--trace", "t"],
+        ["--threads", "2"],
+        ["--worker-cores", "1"],
+        ["--placements", "sidle"],
+        ["--processes", "2"],
+        ["--warmup", "1"],
+        ["--shift-every", "1"],
+        ["--budget", "20%"],
+        ["--page-costs", "fault=1"],
+        ["--base-ns", "100"],
+        ["--interval", "1"],
+        ["--live", "0"],
+    ] {
+        let line = refused(store(&folder, &[option, value]));
+        let possible = line.split_once("; with --store there may be --records, ");
+        let (refusal, _) = possible.unwrap_or_else(|| panic!("{line}"));
+        assert!(refusal.contains(option), "{line}");
+    }
+    let line = refused(store(&folder, &["--quick"]));
+    assert!(
+        line.contains("--quick") && line.contains("; with --store"),
+        "{line}"
+    );
+    assert!(!folder.exists());
 }

@@ -407,7 +407,7 @@ fn bad_input_is_refused_in_one_line() {
     assert!(refused(alone).contains("--servers"));
     let mut reload = timberline();
     reload.args(["reload", "--servers", &pool.address, "nowhere"]);
-    assert!(refused(reload).contains("nowhere is no folder"));
+    assert!(refused(reload).contains("nowhere: there is no such folder"));
     let mut reload = timberline();
     reload.args(["reload", "--etcd", "a:1", "--servers", &pool.address, "x"]);
     assert!(refused(reload).contains("such as http://127.0.0.1:2379"));

@@ -136,6 +136,22 @@ fn bad_input_is_one_line() {
         (&["--timer-us=-1"][..], "a number from 0 to 100000"),
         (&["--latency-us", "1,x"], "a number from 0 to 1000"),
         (
+            &["--latency-us", "-1"],
+            "'--latency-us <US>': it has to be a number from 0",
+        ),
+        (
+            &["--timer-us", "-3"],
+            "'--timer-us <US>': it has to be a number from 0",
+        ),
+        (
+            &["--accesses", "abc"],
+            "'--accesses <N>': it has to be a whole number from 1 to 1000",
+        ),
+        (
+            &["--folder", "/nonexistent"],
+            "--folder /nonexistent: there is no such folder",
+        ),
+        (
             &["--timer-us", "1", "--folder", "/tmp"],
             "cannot be used with",
         ),
@@ -151,11 +167,8 @@ fn bad_input_is_one_line() {
         let line = refused(micro(args));
         assert!(line.contains(named), "{args:?}: {line}");
     }
-    let output = micro(&["--folder", "/nonexistent"]).output().unwrap();
-    assert_eq!(output.status.code(), Some(1));
-    assert!(
-        stderr(&output).contains("/nonexistent/timberline-micro-"),
-        "{}",
-        stderr(&output)
-    );
+    let mut measure = timberline();
+    measure.args(["measure", "nosuch"]);
+    let line = refused(measure);
+    assert!(line.contains("'nosuch'; possible: micro"), "{line}");
 }

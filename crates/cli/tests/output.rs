@@ -245,6 +245,9 @@ fn two_reports_are_shown_side_by_side() {
     more.args(["--rounds", "1"]);
     let line = refused(more);
     assert!(line.contains("'--compare <A> <B>'") && line.contains("--rounds <N>"));
+    let mut budget = compare(&a, &b);
+    budget.args(["--budget", "30%"]);
+    assert!(refused(budget).contains("--budget <BUDGET>"));
     let mut page = compare(&a, &b);
     page.args(["--html", "-"]);
     assert!(refused(page).contains("--html <FILE>"));

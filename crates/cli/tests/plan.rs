@@ -83,7 +83,19 @@ fn bad_input_is_one_line() {
         (&["--skew", "nan"], "a number from 0 to 3"),
         (
             &["--slow", "tape"],
-            "possible: cxl-flash, compressed, cxl-ddr4",
+            "possible: cxl-ddr4, compressed, cxl-flash",
+        ),
+        (
+            &["--capacity", "2", "--slow", "foo"],
+            "no slow memory is named \"foo\"; possible: ",
+        ),
+        (
+            &["--capacity", "2", "--index-map", "foo"],
+            "no index is named \"foo\"; possible: ",
+        ),
+        (
+            &["--skew", "-1"],
+            "'--skew <EXPONENT>': it has to be a number from 0 to 3",
         ),
         (
             &["--machine", "/nonexistent/file"],

@@ -11,6 +11,16 @@ use crate::tiers::Nodes;
 
 #[derive(clap::Args)]
 #[command(next_help_heading = "Memory")]
+// By itself, the group of arguments with others flattened into them is empty.
+#[group(args = [
+    "budget",
+    "tiers",
+    "cpu_cache",
+    "overlap",
+    "native",
+    "kernel_tiering",
+    "page_costs",
+])]
 pub struct MemoryArgs {
     /// Fast memory: a fraction of the tree's bytes (`20%`) or bytes (`64M`)
     #[arg(long, default_value = "20%", value_name = "BUDGET")]

@@ -18,9 +18,12 @@ use crate::known::known;
 use crate::live::LiveView;
 use crate::loads::{Loads, RECORDS};
 use crate::outputs::{OF_REPORTS, OF_RUN, OF_TWO, Outputs};
+use crate::parse::whole;
 use crate::setup::{available, cores, interrupts};
 use crate::{Failure, bars, processes};
 use memory::MemoryArgs;
+
+pub use store::OF_A_STORE;
 
 #[derive(clap::Args)]
 pub struct Args {
@@ -85,7 +88,7 @@ struct Comparison {
         long,
         default_value_t = 1,
         value_name = "N",
-        value_parser = clap::value_parser!(u32).range(1..=1000),
+        value_parser = whole::<u32>(1..=1000),
         conflicts_with = "live"
     )]
     processes: u32,

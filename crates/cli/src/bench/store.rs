@@ -1,6 +1,6 @@
 //! `timberline bench --store`: the store under load, beside the disk's own reads.
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::sync::atomic::Ordering::Relaxed;
 use std::time::Duration;
 
@@ -11,14 +11,15 @@ use timberline_bench::store::{
     Outcome, Rounds, Setting, SlowMemory, measure, measure_in_slow_memory,
 };
 
-use timberline_store::IndexMap;
+use timberline_store::{Error as StoreError, IndexMap};
 
 use super::{Args, ROUNDS};
-use crate::Failure;
 use crate::disk::{self, Files};
 use crate::loads::RECORDS;
+use crate::parse::whole;
 use crate::say::say;
 use crate::setup::interrupts;
+use crate::{Failure, folder};
 
 /// Seconds of a slice.
 const SLICE: f64 = 2.0;
@@ -30,8 +31,8 @@ const MOST: usize = 1 << 20;
 pub struct StoreArgs {
     /// Measure the store instead of maps: load --records of --value-bytes, get and overwrite them,
     /// in this folder, which must be new or empty and is removed at the end. Of the other options,
-    /// --slice, --rounds, --seed and --json apply
-    #[arg(long, value_name = "DIR")]
+    /// --slice, --rounds, --seed, --json and --quiet apply
+    #[arg(long, value_name = "DIR", conflicts_with_all = NOT_OF_A_STORE)]
     store: Option<PathBuf>,
     /// Memory for all of the process
     #[arg(
@@ -50,7 +51,7 @@ pub struct StoreArgs {
     #[arg(
         long,
         default_value_t = 16,
-        value_parser = clap::value_parser!(u16).range(1..=4096),
+        value_parser = whole::<u16>(1..=4096),
         requires = "store",
         value_name = "N"
     )]
@@ -60,7 +61,7 @@ pub struct StoreArgs {
     #[arg(
         long,
         default_value_t = 1,
-        value_parser = clap::value_parser!(u16).range(1..=256),
+        value_parser = whole::<u16>(1..=256),
         requires = "store",
         value_name = "N"
     )]
@@ -91,6 +92,35 @@ pub struct StoreArgs {
     index_memory: Vec<SlowMemory>,
 }
 
+/// Arguments, and groups of them, that say nothing about a store.
+const NOT_OF_A_STORE: [&str; 22] = [
+    "workloads",
+    "distribution",
+    "keys",
+    "key_bytes",
+    "trace",
+    "threads",
+    "worker_cores",
+    "index",
+    "placements",
+    "processes",
+    "warmup",
+    "shift_every",
+    "quick",
+    "MemoryArgs",
+    "Emulation",
+    "Nodes",
+    "Sidle",
+    "RemoteArgs",
+    "LiveView",
+    "csv",
+    "markdown",
+    "html",
+];
+/// What may stand beside --store instead of them.
+pub const OF_A_STORE: &str = "with --store there may be --records, --value-bytes, --slice, \
+     --rounds, --seed, --json, --quiet and what `bench --help` lists under Store";
+
 impl StoreArgs {
     /// Which map the index is: in slow memory, the one that needs few of its lines.
     fn index_map(&self) -> IndexMap {
@@ -120,10 +150,10 @@ pub fn run(args: &Args) -> Result<(), Failure> {
     let value_bytes = args.loads.value_bytes;
     let possible = Duration::try_from_secs_f64(seconds).ok();
     let slice = possible.filter(|it| !it.is_zero()).ok_or_else(|| {
-        Failure::Impossible(format!("a slice of {seconds} seconds: give more than 0"))
+        Failure::Impossible(format!("--slice {seconds}: give more than 0 seconds"))
     })?;
     if rounds == 0 {
-        return Err(Failure::Impossible("no rounds: give at least 1".into()));
+        return Err(Failure::Impossible("--rounds 0: give at least 1".into()));
     }
     let records = args.loads.records.unwrap_or(RECORDS);
     if records < 1000 || value_bytes > MOST {
@@ -132,8 +162,11 @@ pub fn run(args: &Args) -> Result<(), Failure> {
              of at most {MOST}"
         )));
     }
+    let folder = args.store.store.as_deref().unwrap_or(Path::new(""));
+    folder::there_or_new(folder).map_err(|it| it.and("--store takes one that is new or empty"))?;
+    args.output.outputs.check_json()?;
     let setting = Setting {
-        folder: args.store.store.clone().unwrap_or_default(),
+        folder: folder.into(),
         records,
         value_bytes,
         memory_bytes: args.store.memory_limit,
@@ -159,7 +192,7 @@ pub fn run(args: &Args) -> Result<(), Failure> {
         [] => measure(&setting, &is_over),
         _ => measure_in_slow_memory(&setting, slow, &is_over),
     };
-    let outcome = outcome.map_err(Failure::Failed)?;
+    let outcome = outcome.map_err(|line| failed(line, &setting))?;
     if is_over() {
         let line = "interrupted: figures would be of a part of the run";
         return Err(Failure::Interrupted(line.into()));
@@ -167,16 +200,26 @@ pub fn run(args: &Args) -> Result<(), Failure> {
     let json = json!({ "setting": setting, "emulated": slow, "outcome": outcome });
     match args.output.outputs.json_file() {
         Some(path) if path == "-" => return say(format_args!("{json:#}")),
-        Some(path) => {
-            let failed = |error| Failure::Failed(format!("{}: {error}", path.display()));
-            write_file(path, &format!("{json:#}\n")).map_err(failed)?;
-        }
+        Some(path) => write_file(path, &format!("{json:#}\n")).map_err(Failure::failed)?,
         None => {}
     }
     if !slow.is_empty() {
         say("EMULATED: slow memory of the index. A get is a lookup and a read of the disk.")?;
     }
     print(&setting, &outcome)
+}
+
+/// Why nothing was measured: where it was memory, what was asked for.
+fn failed(line: String, setting: &Setting) -> Failure {
+    match line.contains(&StoreError::OutOfMemory.to_string()) {
+        true => Failure::Impossible(format!(
+            "{} records do not fit into {} MB: give fewer with --records, or more memory with \
+             --memory-limit",
+            setting.records,
+            setting.memory_bytes >> 20
+        )),
+        false => Failure::Failed(line),
+    }
 }
 
 fn print(setting: &Setting, outcome: &Outcome) -> Result<(), Failure> {

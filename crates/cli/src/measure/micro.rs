@@ -9,9 +9,10 @@ use timberline_bench::micro::{Grid, Io, Outcome, Point, Setting, measure};
 use timberline_bench::report::grid::Grid as Table;
 use timberline_tier::topology::{NodeList, Topology};
 
-use crate::Failure;
+use crate::parse::{number, whole};
 use crate::say::say;
 use crate::setup::interrupts;
+use crate::{Failure, folder};
 
 #[derive(clap::Args)]
 #[command(
@@ -24,37 +25,37 @@ use crate::setup::interrupts;
 pub struct Args {
     /// Accesses to memory in an operation
     #[arg(long, value_delimiter = ',', default_value = "1,5,10,15", value_name = "N",
-        value_parser = clap::value_parser!(u32).range(1..=1000))]
+        value_parser = whole::<u32>(1..=1000))]
     accesses: Vec<u32>,
     /// Latencies of the emulated memory
     #[arg(long, value_delimiter = ',', default_value = "0.1,0.5,1,2,5,10", value_name = "US",
-        value_parser = number::<0, 1000>)]
+        value_parser = number(0.0..=1000.0))]
     latency_us: Vec<f64>,
     /// Time to add to each access
     #[arg(long, value_delimiter = ',', default_value = "0", value_name = "NS",
-        value_parser = number::<0, 100_000>)]
+        value_parser = number(0.0..=100_000.0))]
     add_access_ns: Vec<f64>,
     /// Time to add to each submission of an I/O [default: 0,2; with a timer 1.5,3.5]
     #[arg(long, value_delimiter = ',', value_name = "US",
-        value_parser = number::<0, 1000>)]
+        value_parser = number(0.0..=1000.0))]
     add_submit_us: Vec<f64>,
     /// Time to add to each completion of an I/O [default: 0; with a timer 0.2]
     #[arg(long, value_delimiter = ',', value_name = "US",
-        value_parser = number::<0, 1000>)]
+        value_parser = number(0.0..=1000.0))]
     add_complete_us: Vec<f64>,
     /// Numbers of operations in flight; the best of them counts
     #[arg(long, value_delimiter = ',', default_value = "12,16,24,32,64,128", value_name = "N",
-        value_parser = clap::value_parser!(u32).range(1..=4096))]
+        value_parser = whole::<u32>(1..=4096))]
     tasks: Vec<u32>,
     /// Megabytes of memory to chase through
     #[arg(long, default_value_t = 64, value_name = "MB",
-        value_parser = clap::value_parser!(u32).range(4..=65536))]
+        value_parser = whole::<u32>(4..=65536))]
     megabytes: u32,
     /// Fraction of the memory that is slow, 0 to 1; the rest is DRAM (ρ of the model)
-    #[arg(long, default_value = "1", value_name = "FRACTION", value_parser = number::<0, 1>)]
+    #[arg(long, default_value = "1", value_name = "FRACTION", value_parser = number(0.0..=1.0))]
     slow_part: f64,
     /// Bandwidth of the emulated memory, 1 to 1000000 [default: no limit]
-    #[arg(long, value_name = "MB/S", value_parser = number::<1, 1_000_000>)]
+    #[arg(long, value_name = "MB/S", value_parser = number(1.0..=1_000_000.0))]
     memory_mb_per_s: Option<f64>,
     /// Chase through the memory of this NUMA node, in place of emulated memory; nothing is added
     /// to its latency, which is measured
@@ -66,34 +67,26 @@ pub struct Args {
     folder: Option<PathBuf>,
     /// Megabytes of the file
     #[arg(long, default_value_t = 256, value_name = "MB", conflicts_with = "timer_us",
-        value_parser = clap::value_parser!(u32).range(1..=1_048_576))]
+        value_parser = whole::<u32>(1..=1_048_576))]
     file_megabytes: u32,
     /// KiB of a read of the file: a multiple of 4 up to 1024
     #[arg(long, default_value = "4", value_name = "KIB", conflicts_with = "timer_us",
         value_parser = read_kib)]
     read_kib: usize,
     /// Instead of reading a file, wait this long: where the disk would limit everything
-    #[arg(long, value_name = "US", value_parser = number::<0, 100_000>)]
+    #[arg(long, value_name = "US", value_parser = number(0.0..=100_000.0))]
     timer_us: Option<f64>,
     /// Length of one measurement
     #[arg(long, default_value_t = 20, value_name = "MS",
-        value_parser = clap::value_parser!(u32).range(1..=60_000))]
+        value_parser = whole::<u32>(1..=60_000))]
     milliseconds: u32,
     /// Measurements of each point and number of tasks
     #[arg(long, default_value_t = 5, value_name = "N",
-        value_parser = clap::value_parser!(u32).range(1..=1000))]
+        value_parser = whole::<u32>(1..=1000))]
     rounds: u32,
     /// Print JSON
     #[arg(long)]
     json: bool,
-}
-
-/// Parses a number of a range.
-fn number<const LEAST: u32, const MOST: u32>(text: &str) -> Result<f64, String> {
-    match text.parse::<f64>() {
-        Ok(number) if (f64::from(LEAST)..=f64::from(MOST)).contains(&number) => Ok(number),
-        _ => Err(format!("it has to be a number from {LEAST} to {MOST}")),
-    }
 }
 
 /// Parses the size of a read.
@@ -143,6 +136,9 @@ pub fn run(args: &Args) -> Result<(), Failure> {
             read_bytes: args.read_kib << 10,
         },
     };
+    if let Some(folder) = &args.folder {
+        folder::there(folder).map_err(|it| it.of("--folder"))?;
+    }
     if let Some(node) = args.slow_node {
         check_node(node, u64::from(args.megabytes) << 20)?;
     }

@@ -5,6 +5,7 @@ mod micro;
 use timberline_tier::emulator::{Calibration, Spread};
 
 use crate::Failure;
+use crate::parse::whole;
 use crate::say::say;
 use crate::setup::Emulation;
 
@@ -21,7 +22,7 @@ pub struct Args {
         value_delimiter = ',',
         default_value = "1,16,256",
         value_name = "MB",
-        value_parser = clap::value_parser!(u32).range(1..=65536)
+        value_parser = whole::<u32>(1..=65536)
     )]
     megabytes: Vec<u32>,
     /// Print JSON

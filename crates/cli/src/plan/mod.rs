@@ -12,6 +12,7 @@ use timberline_model::plan::{Choice, Data, Estimate, GIB, Plan};
 use timberline_model::skew::Zipf;
 
 use crate::Failure;
+use crate::parse::number;
 use crate::say::{say, write_out};
 
 #[derive(clap::Args)]
@@ -22,16 +23,17 @@ use crate::say::{say, write_out};
 )]
 pub struct Args {
     /// Number of records, e.g. 1e9
-    #[arg(long, default_value = "1e9", value_name = "N", value_parser = number(1.0, 1e15))]
+    #[arg(long, default_value = "1e9", value_name = "N", value_parser = number(1.0..=1e15))]
     records: f64,
     /// Bytes of a record on SSD, its key included
-    #[arg(long, default_value = "116", value_name = "BYTES", value_parser = number(1.0, 67_108_864.0))]
+    #[arg(long, default_value = "116", value_name = "BYTES",
+        value_parser = number(1.0..=67_108_864.0))]
     record_bytes: f64,
     /// Exponent of the Zipf distribution of the gets; 0 is uniform
-    #[arg(long, default_value = "0.99", value_name = "EXPONENT", value_parser = number(0.0, 3.0))]
+    #[arg(long, default_value = "0.99", value_name = "EXPONENT", value_parser = number(0.0..=3.0))]
     skew: f64,
     /// Cores that serve requests, instead of those of the file
-    #[arg(long, value_name = "N", value_parser = number(1.0, 1e6))]
+    #[arg(long, value_name = "N", value_parser = number(1.0..=1e6))]
     cores: Option<f64>,
     /// Index of the file, by its name; by default the first one
     #[arg(long, value_name = "NAME")]
@@ -41,7 +43,7 @@ pub struct Args {
     slow: Option<String>,
     /// Show the cheapest servers for these capacities in TiB instead, with and without CXL
     #[arg(long, value_name = "TIB", value_delimiter = ',', num_args = 0..,
-        default_missing_value = "0.5,1,2,3,4,5,6,8,10,12", value_parser = number(0.001, 1e6))]
+        default_missing_value = "0.5,1,2,3,4,5,6,8,10,12", value_parser = number(0.001..=1e6))]
     capacity: Vec<f64>,
     /// Machine and prices
     #[arg(long, value_name = "FILE")]
@@ -54,15 +56,6 @@ pub struct Args {
     json: bool,
 }
 
-/// Parses a number of a range.
-fn number(least: f64, most: f64) -> impl Fn(&str) -> Result<f64, String> + Clone {
-    move |text| match text.parse::<f64>() {
-        Ok(number) if (least..=most).contains(&number) => Ok(number),
-        _ if most < 1e5 => Err(format!("it has to be a number from {least} to {most}")),
-        _ => Err(format!("it has to be a number from {least} to {most:e}")),
-    }
-}
-
 /// Bytes that the store reads from SSD at once, at least.
 const BLOCK: f64 = 4096.0;
 /// Fractions of the index in DRAM that are shown.
@@ -73,6 +66,16 @@ pub fn run(args: &Args) -> Result<(), Failure> {
         return write_out(machine::DEFAULT.as_bytes());
     }
     let machine = Machine::read(args.machine.as_deref())?;
+    let (index_map, index) = machine.index(args.index_map.as_deref())?;
+    if let Some(name) = &args.slow
+        && machine.slow().all(|(it, _)| it != name)
+    {
+        let names: Vec<&str> = machine.slow().map(|(name, _)| name).collect();
+        return Err(Failure::Impossible(format!(
+            "no slow memory is named {name:?}; possible: {}",
+            names.join(", ")
+        )));
+    }
     if !args.capacity.is_empty() {
         return servers::run(&machine.parts(), &args.capacity, args.json);
     }
@@ -85,7 +88,6 @@ pub fn run(args: &Args) -> Result<(), Failure> {
         record_bytes: args.record_bytes,
         io_bytes: (args.record_bytes / BLOCK).ceil() * BLOCK,
     };
-    let (index_map, index) = machine.index(args.index_map.as_deref())?;
     let plan = Plan::new(machine.host(args.cores), data, index);
     // What the others are compared with.
     let all_dram = plan.best(None);
@@ -99,7 +101,7 @@ pub fn run(args: &Args) -> Result<(), Failure> {
         b.1.for_price(&all_dram)
             .total_cmp(&a.1.for_price(&all_dram))
     });
-    let (shown, detailed) = to_detail(args.slow.as_deref(), &best)?;
+    let (shown, detailed) = to_detail(args.slow.as_deref(), &best);
     let along = PARTS.map(|index_in_dram| {
         plan.estimate(Choice {
             index_in_dram,
@@ -138,23 +140,10 @@ pub fn run(args: &Args) -> Result<(), Failure> {
 }
 
 /// The slow memory that the user named, or the best.
-fn to_detail<'a>(
-    named: Option<&str>,
-    best: &[(&'a str, Estimate)],
-) -> Result<(&'a str, Estimate), Failure> {
+fn to_detail<'a>(named: Option<&str>, best: &[(&'a str, Estimate)]) -> (&'a str, Estimate) {
     let mut with_slow = best.iter().filter(|(_, it)| it.choice.slow.is_some());
-    let names = with_slow
-        .clone()
-        .map(|(name, _)| *name)
-        .collect::<Vec<_>>()
-        .join(", ");
     let found = with_slow.find(|(name, _)| named.is_none_or(|named| named == *name));
-    found.copied().ok_or_else(|| {
-        let named = named.unwrap_or_default();
-        Failure::Impossible(format!(
-            "no slow memory is named {named:?}; possible: {names}"
-        ))
-    })
+    *found.expect("a machine has slow memory, and the name was checked")
 }
 
 /// A sentence for the best choice and for the next one.

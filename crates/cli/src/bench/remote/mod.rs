@@ -25,6 +25,7 @@ use super::Args;
 use crate::Failure;
 use crate::known::known;
 use crate::loads::RECORDS;
+use crate::parse::{address, whole};
 use crate::pool::key;
 use crate::say::say;
 use crate::setup::{available, interrupts};
@@ -50,6 +51,7 @@ pub struct RemoteArgs {
             "local_ns",
             "offload_threads"
         ],
+        value_parser = address,
         value_name = "ADDRESS:PORT"
     )]
     servers: Vec<SocketAddr>,
@@ -91,7 +93,7 @@ pub struct RemoteArgs {
     #[arg(
         long,
         default_value_t = 36,
-        value_parser = clap::value_parser!(u16).range(1..=1024),
+        value_parser = whole::<u16>(1..=1024),
         requires = "remote",
         value_name = "N"
     )]
@@ -156,15 +158,15 @@ pub struct RemoteArgs {
     #[arg(
         long,
         default_value_t = FINDERS as u16,
-        value_parser = clap::value_parser!(u16).range(1..=1024),
+        value_parser = whole::<u16>(1..=1024),
         requires = "remote",
         value_name = "N"
     )]
     offload_threads: u16,
 }
 
-fn servers() -> clap::builder::RangedI64ValueParser<u16> {
-    clap::value_parser!(u16).range(1..=64)
+fn servers() -> impl Fn(&str) -> Result<u16, String> + Clone {
+    whole::<u16>(1..=64)
 }
 
 impl RemoteArgs {
