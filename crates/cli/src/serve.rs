@@ -9,8 +9,9 @@ use timberline_tier::topology::Topology;
 use timberline_tree::{Art, BTree, Builder};
 
 use crate::disk::{self, Files};
+use crate::parse::{address, whole};
 use crate::tiers::Nodes;
-use crate::{Failure, cluster, log, tls};
+use crate::{Failure, cluster, folder, log, tls};
 
 /// What `--durability` takes.
 #[derive(Clone, Copy, clap::ValueEnum)]
@@ -39,12 +40,13 @@ pub struct Args {
         long,
         value_delimiter = ',',
         default_value = "127.0.0.1:6379",
+        value_parser = address,
         value_name = "ADDRESS:PORT"
     )]
     listen: Vec<SocketAddr>,
     /// Serve figures for Prometheus (/metrics) and /health over HTTP at this address; whoever
     /// reaches it may read them
-    #[arg(long, value_name = "ADDRESS:PORT")]
+    #[arg(long, value_parser = address, value_name = "ADDRESS:PORT")]
     metrics: Option<SocketAddr>,
     /// Folder of the store; it is made if it is not there
     #[arg(long, value_name = "FOLDER")]
@@ -71,11 +73,11 @@ pub struct Args {
     #[arg(long, value_enum, default_value = "values", value_name = "WHAT")]
     cache: Cached,
     /// The most bytes on the disk (as much as there is by default)
-    #[arg(long, value_parser = memory, value_name = "BYTES")]
+    #[arg(long, value_parser = size, value_name = "BYTES")]
     capacity: Option<u64>,
     /// Bytes of a segment, a file of the store. Hidden: with small ones, tests come to cleaning and
     /// checkpoints soon
-    #[arg(long, value_parser = segment, value_name = "BYTES", hide = true)]
+    #[arg(long, value_parser = size, value_name = "BYTES", hide = true)]
     segment: Option<u64>,
     /// Be a cache: when --capacity is used up, the oldest strings go, but for those in memory;
     /// there are strings only
@@ -85,7 +87,7 @@ pub struct Args {
     #[arg(long, value_enum, default_value = "interval", value_name = "WHEN")]
     durability: Promise,
     /// Threads that serve clients (one a core by default)
-    #[arg(long, value_parser = clap::value_parser!(u16).range(1..=1024), value_name = "N")]
+    #[arg(long, value_parser = whole::<u16>(1..=1024), value_name = "N")]
     threads: Option<u16>,
     /// File with the password that clients have to give; its first line counts
     #[arg(long, value_name = "FILE")]
@@ -100,7 +102,7 @@ pub struct Args {
     #[arg(
         long,
         default_value = "10000",
-        value_parser = clap::value_parser!(u32).range(1..),
+        value_parser = whole::<u32>(1..=u32::MAX),
         value_name = "N"
     )]
     max_clients: u32,
@@ -119,9 +121,13 @@ fn memory(text: &str) -> Result<u64, String> {
     bytes.ok_or_else(|| "at least 16MB, with a unit: KB, MB, GB or TB".into())
 }
 
-fn segment(text: &str) -> Result<u64, String> {
-    timberline_server::bytes(text).ok_or_else(|| "a number with a unit, such as 1MB".into())
+fn size(text: &str) -> Result<u64, String> {
+    let bytes = timberline_server::bytes(text);
+    bytes.ok_or_else(|| "a number with a unit: KB, MB, GB or TB".into())
 }
+
+/// Segments that a store has space for, at least.
+const SEGMENTS: u64 = 8;
 
 impl Args {
     fn options(&self) -> Result<Options, Failure> {
@@ -142,13 +148,30 @@ impl Args {
             }
             None => {}
         }
+        for (option, path) in [
+            ("--dir", Some(&self.dir)),
+            ("--backups", self.backups.as_ref()),
+        ] {
+            if let Some(path) = path {
+                folder::there_or_new(path).map_err(|it| it.of(option))?;
+            }
+        }
         options.caching = match self.cache {
             Cached::Values => Caching::Values,
             Cached::Blocks => Caching::BlocksIn(CacheMemory::default()),
         };
-        options.capacity = self.capacity.unwrap_or(u64::MAX);
         if let Some(bytes) = self.segment {
             options.segment_bytes = bytes;
+        }
+        options.capacity = self.capacity.unwrap_or(u64::MAX);
+        let least = SEGMENTS.saturating_mul(options.segment_bytes);
+        if options.capacity < least {
+            return Err(Failure::Impossible(format!(
+                "--capacity: a store has space for {SEGMENTS} segments of {} MB: give at least \
+                 {}MB",
+                options.segment_bytes >> 20,
+                least.div_ceil(1 << 20)
+            )));
         }
         options.evict = self.evict;
         options.durability = match self.durability {
@@ -165,6 +188,18 @@ impl Args {
         options.cluster = self.cluster.options(self.memory, &self.listen)?;
         options.password = self.password_file.as_deref().map(password).transpose()?;
         Ok(options)
+    }
+
+    /// The option that has the server listen at an address.
+    fn option_of(&self, address: &SocketAddr) -> &'static str {
+        match (
+            self.listen.contains(address),
+            self.metrics == Some(*address),
+        ) {
+            (true, _) => "--listen",
+            (false, true) => "--metrics",
+            (false, false) => "--tls-port",
+        }
     }
 
     /// An index with so much fast memory.
@@ -225,13 +260,15 @@ pub fn password(path: &Path) -> Result<String, Failure> {
 pub fn run(args: &Args) -> Result<(), Failure> {
     args.log.begin()?;
     timberline_tier::keep_large_blocks_apart();
-    let server = Server::open(args.options()?).map_err(|error| match error {
-        Error::Disk(error) => disk::refused(&error),
+    let server = Server::open(args.options()?).map_err(|error| match &error {
+        Error::Disk(error) => disk::refused(error),
         Error::Cluster(_) => cluster::refused(&error),
-        Error::Listen(..)
-        | Error::OtherData(_)
-        | Error::Tls(_)
-        | Error::Store(StoreError::Configuration(_)) => Failure::impossible(error),
+        Error::Listen(address, _) => {
+            Failure::Impossible(format!("{}: {error}", args.option_of(address)))
+        }
+        Error::OtherData(_) | Error::Tls(_) | Error::Store(StoreError::Configuration(_)) => {
+            Failure::impossible(error)
+        }
         Error::Users(..) => Failure::Impossible(format!("--acl-file {error}")),
         Error::Store(StoreError::Disk(..) | StoreError::Format(..) | StoreError::InUse(_)) => {
             Failure::Impossible(format!("--dir {}: {error}", args.dir.display()))

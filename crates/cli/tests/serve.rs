@@ -6,7 +6,7 @@ mod serving;
 
 use std::fs::File;
 use std::io::{BufRead, BufReader, Read, Seek, SeekFrom, Write};
-use std::net::TcpStream;
+use std::net::{TcpListener, TcpStream};
 use std::path::Path;
 use std::process::Stdio;
 
@@ -192,13 +192,29 @@ fn bad_input_is_refused_in_one_line() {
     let file = scratch.path("file");
     std::fs::write(&file, "").unwrap();
     let (dir, file) = (dir.to_str().unwrap(), file.to_str().unwrap());
+    let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+    let taken = listener.local_addr().unwrap().to_string();
     for (args, said) in [
         (&["--listen", "here"][..], "--listen"),
         (
             &["--listen", "203.0.113.1:1"],
-            "can't listen at 203.0.113.1:1",
+            "--listen: can't listen at 203.0.113.1:1",
         ),
+        (
+            &["--listen", "localhost:7820"],
+            "an IP address and a port, such as 127.0.0.1:6379",
+        ),
+        (&["--metrics", "here"], "an IP address and a port"),
         (&["--memory", "1"], "at least 16MB"),
+        (&["--memory", "-5"], "'--memory <BYTES>': at least 16MB"),
+        (&["--threads", "x"], "a whole number from 1 to 1024"),
+        (&["--max-clients", "x"], "a whole number from 1 to "),
+        (&["--backups", file], "--backups "),
+        (&["--backups", file], "file: this is no folder"),
+        (
+            &["--listen", "127.0.0.1:0", "--metrics", &taken],
+            &format!("--metrics: can't listen at {taken}: "),
+        ),
         (&["--slow-nodes", "0"], "--index-fast-memory"),
         (&["--index-map", "hash"], "give art or btree"),
         (
@@ -208,7 +224,7 @@ fn bad_input_is_refused_in_one_line() {
         (&["--durability", "some"], "interval"),
         (
             &["--capacity", "16MB", "--listen", "127.0.0.1:0"],
-            "a capacity of 16777216 bytes",
+            "--capacity: a store has space for 8 segments of 64 MB: give at least 512MB",
         ),
         (&["--evict"], "--capacity"),
         (&["--password-file", file], "its first line is empty"),
@@ -254,7 +270,11 @@ fn bad_input_is_refused_in_one_line() {
     }
     let mut command = timberline();
     command.args(["serve", "--listen", "127.0.0.1:0", "--dir", file]);
-    assert!(refused(command).contains("--dir"));
+    let line = refused(command);
+    assert!(
+        line.contains("--dir ") && line.contains("file: this is no folder"),
+        "{line}"
+    );
 }
 
 /// What a server writes to stderr that serves these commands, and is started with these arguments.
