@@ -29,6 +29,8 @@ fn help_is_grouped_and_fits_eighty_columns() {
         "plan",
         "eval",
         "check",
+        "backup",
+        "restore",
         "completions",
         "man",
     ] {
@@ -54,6 +56,20 @@ fn help_is_grouped_and_fits_eighty_columns() {
         "Output:",
     ];
     assert_eq!(headings.collect::<Vec<_>>(), expected);
+}
+
+#[test]
+fn check_says_what_it_writes_and_which_keys_it_names() {
+    let help = printed(&["check", "--help"]);
+    for part in [
+        "never complete",
+        "is written to",
+        "read-only",
+        "`skey77`",
+        "DBSIZE",
+    ] {
+        assert!(help.contains(part), "no {part} in: {help}");
+    }
 }
 
 #[test]
