@@ -9,7 +9,7 @@ use crate::header::{HEADER, Header};
 use crate::location::{Location, SegmentId};
 use crate::pieces::{Descriptor, piece_of};
 use crate::read::read;
-use crate::record::{Kind, Record};
+use crate::record::Record;
 use crate::records::Records;
 use crate::segment::{START, Segment};
 use crate::store::PENDING;
@@ -80,7 +80,7 @@ impl Store {
                 if next.is_none() {
                     break;
                 }
-                count += u64::from(records.record().kind != Kind::Seal);
+                count += u64::from(!records.record().kind.is_of_segment());
             }
         }
         if !found.is_empty() {

@@ -176,6 +176,8 @@ impl Inner {
         let (sequence, wanted) = {
             let mut state = self.log.lock();
             state.commit_wanted = false;
+            state.hot.mark();
+            state.cold.mark();
             (state.hot.sequence(), state.sync_wanted)
         };
         // Heads that became full meanwhile go first: what is on the disk ends at one record.
@@ -193,6 +195,7 @@ impl Inner {
                 Arc::clone(&state.cold.segment),
             )
         };
+        let ends = [&hot, &cold].map(|it| it.written());
         hot.sync().await?;
         if all {
             cold.sync().await?;
@@ -201,7 +204,9 @@ impl Inner {
         // If the head changed meanwhile, the full one is sealed first and says what is durable.
         if state.full.is_empty() {
             state.durable = state.durable.max(sequence);
+            state.hot.synced(ends[0]);
             if all {
+                state.cold.synced(ends[1]);
                 state.synced = wanted;
             }
         }

@@ -41,6 +41,9 @@ pub(crate) struct Head {
     start: u64,
     /// Up to here they are in the file. [`Segment::written`] says it to those without the lock.
     written: u64,
+    /// Up to here they are on the disk; and so far the last record that says so.
+    synced: u64,
+    marked: u64,
     /// The number of the last record.
     sequence: u64,
 }
@@ -68,6 +71,8 @@ impl Head {
             base: START,
             start: START,
             written: START,
+            synced: START,
+            marked: START,
             sequence: 0,
         }
     }
@@ -136,9 +141,28 @@ impl Head {
 
     fn appended(&mut self, location: Location, record: &Record) {
         self.sequence = self.sequence.max(record.sequence);
-        if record.kind != Kind::Seal {
+        if !record.kind.is_of_segment() {
             self.segment
                 .add(location, record.sequence, record.kind, record.hides());
+        }
+    }
+
+    /// A sync of what was written up to there is done.
+    pub fn synced(&mut self, end: u64) {
+        self.synced = end;
+    }
+
+    /// Appends a record that says how much is on the disk, if that is news, there is space and
+    /// memory for it, and others are to be written: alone, it would have the next one follow.
+    pub fn mark(&mut self) {
+        if self.unflushed() == 0 || self.synced == self.marked {
+            return;
+        }
+        let place = self.synced.to_le_bytes();
+        let mark = Record::new(Kind::Mark, self.sequence, &[], &place);
+        if self.has_space(mark.bytes()) && self.reserve(mark.bytes()).is_ok() {
+            self.append(&mark);
+            self.marked = self.synced;
         }
     }
 

@@ -16,8 +16,9 @@ use crate::location::SegmentId;
 
 const MAGIC: &[u8; 8] = b"TIMBERLN";
 /// The version of the format that this code writes. It reads version 1 too, in which no record
-/// expires, and version 2, in which no value is in pieces.
-const VERSION: u32 = 3;
+/// expires, version 2, in which no value is in pieces, and version 3, in which no record says how
+/// much was on the disk.
+const VERSION: u32 = 4;
 /// Bytes of a header.
 pub(crate) const HEADER: usize = 36;
 

@@ -46,6 +46,16 @@ pub(crate) enum Kind {
     Seal = 3,
     /// A piece of a large value.
     Piece = 4,
+    /// What is in front of a byte of this segment was on the disk when it was written: its value is
+    /// that byte's place, u64.
+    Mark = 5,
+}
+
+impl Kind {
+    /// Whether it says something of its segment, and nothing of a key.
+    pub fn is_of_segment(self) -> bool {
+        matches!(self, Kind::Seal | Kind::Mark)
+    }
 }
 
 /// A record in memory.
@@ -175,6 +185,7 @@ impl<'a> Record<'a> {
             2 => Kind::Delete,
             3 => Kind::Seal,
             4 => Kind::Piece,
+            5 => Kind::Mark,
             _ => return None,
         };
         let expires = match expires(bytes) {
@@ -282,7 +293,7 @@ mod tests {
     fn records_are_read_as_they_were_written() {
         let long = vec![7; 5000];
         for (key, value) in [(&b""[..], &b""[..]), (b"key", b"value"), (&long, &long)] {
-            for kind in [Kind::Put, Kind::Delete, Kind::Seal, Kind::Piece] {
+            for kind in [Kind::Put, Kind::Delete, Kind::Seal, Kind::Piece, Kind::Mark] {
                 for (goes_on, expires, fresh) in [
                     (false, NEVER, false),
                     (true, NEVER, false),

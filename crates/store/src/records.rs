@@ -34,8 +34,6 @@ pub(crate) struct Records<'a> {
     /// Damaged bytes that were not told yet.
     damaged: Option<Damaged>,
     in_damage: bool,
-    /// Bytes that were passed over so far.
-    damaged_bytes: u64,
     /// Whether the disk could read all so far.
     is_readable: bool,
 }
@@ -118,7 +116,6 @@ impl<'a> Records<'a> {
             ahead: None,
             damaged: None,
             in_damage: false,
-            damaged_bytes: 0,
             is_readable: true,
         }
     }
@@ -126,11 +123,6 @@ impl<'a> Records<'a> {
     /// Reads so many bytes at once from now on.
     pub fn read_by(&mut self, bytes: u64) {
         self.chunk = bytes;
-    }
-
-    /// Bytes that were passed over because they are no records.
-    pub fn damaged_bytes(&self) -> u64 {
-        self.damaged_bytes
     }
 
     /// Whether the disk could read all so far. What it can't read it may read another time.
@@ -176,9 +168,7 @@ impl<'a> Records<'a> {
                 }
             }
             self.note_damage();
-            let passed_over = self.zeros().max(GRAIN);
-            self.offset += passed_over;
-            self.damaged_bytes += passed_over;
+            self.offset += self.zeros().max(GRAIN);
         }
         self.next = self.offset;
         self.end_damage();

@@ -1,10 +1,10 @@
 //! Replay: opening applies the records that the checkpoint does not know to what it does.
 //!
-//! Of each key the record with the greatest sequence number counts. In a segment that was sealed, a
-//! damaged record is an accident of the disk and costs that record. In one that was not, it is
-//! where the store was when it ended: everything from there on was not acknowledged as durable and
-//! is dropped, whatever it is, so that what is visible ends at one record. A batch of which a part
-//! is missing there is dropped whole.
+//! Of each key the record with the greatest sequence number counts. A damaged record that was on
+//! the disk, as the one that seals its segment or a mark behind it says, is an accident of the disk
+//! and costs that record. Any other is where the store was when it ended: everything from there on
+//! was not acknowledged as durable and is dropped, whatever it is, so that what is visible ends at
+//! one record. A batch of which a part is missing there is dropped whole.
 //!
 //! A segment's records are read in order by one thread. Then all cores apply them, each those of
 //! its share of the keys, so that records of one key stay in order.
@@ -130,9 +130,10 @@ impl<'a> Replay<'a> {
         let mut records = Records::new(segment, from);
         let mut read = Read::default();
         let found = &mut read.records;
+        // Damaged places, how many records are in front of each, and where it ends.
         let mut damages = Vec::new();
-        // Records in front of the first damage.
-        let mut whole = None;
+        // What is in front of this place was on the disk.
+        let mut durable = 0;
         let mut sealed = false;
         while let Some(location) = records.next().await? {
             let record = records.record();
@@ -153,16 +154,20 @@ impl<'a> Replay<'a> {
                     .flatten(),
                 end: location.offset() + record.bytes() as u64,
             };
+            let place = record.value.try_into().map(u64::from_le_bytes);
             if let Some(damaged) = records.take_damage() {
-                whole.get_or_insert(found.len());
-                damages.push(damaged);
+                damages.push((damaged, found.len(), location.offset()));
             }
-            if this.kind == Kind::Seal {
-                segment.set_written(location.offset());
-                // Numbers of records that are damaged are not used again.
-                self.last = self.last.max(this.sequence);
-                sealed = true;
-                break;
+            match (this.kind, place) {
+                (Kind::Seal, _) => {
+                    segment.set_written(location.offset());
+                    // Numbers of records that are damaged are not used again.
+                    self.last = self.last.max(this.sequence);
+                    (durable, sealed) = (location.offset(), true);
+                    break;
+                }
+                (Kind::Mark, Ok(place)) => durable = durable.max(place),
+                _ => {}
             }
             found.push(this);
         }
@@ -172,10 +177,15 @@ impl<'a> Replay<'a> {
             let reason = "the disk can't read all of it, and no checkpoint knows its records";
             return Err(Error::disk(&segment.path)(io::Error::other(reason)));
         }
-        if sealed {
-            let room = 100 - self.report.damaged.len();
-            self.report.damaged_bytes += records.damaged_bytes();
-            for damaged in damages.into_iter().take(room) {
+        if let Some(torn) = damages.iter().position(|it| it.2 > durable) {
+            let (damaged, whole, _) = &damages[torn];
+            found.truncate(*whole);
+            let is_lost = damaged.from < durable;
+            damages.truncate(torn + usize::from(is_lost));
+        }
+        for (damaged, _, to) in damages {
+            self.report.damaged_bytes += to - damaged.from;
+            if self.report.damaged.len() < 100 {
                 self.report.damaged.push(Dropped {
                     path: segment.path.clone(),
                     offset: damaged.from,
@@ -183,8 +193,8 @@ impl<'a> Replay<'a> {
                 });
                 self.damaged.push(damaged.records);
             }
-        } else {
-            found.truncate(whole.unwrap_or(found.len()));
+        }
+        if !sealed {
             // A batch whose end is missing.
             while found.last().is_some_and(|it| it.goes_on) {
                 found.pop();
@@ -197,6 +207,7 @@ impl<'a> Replay<'a> {
                 false => self.report.incomplete.push((segment.path.clone(), end)),
             }
         }
+        found.retain(|it| it.kind != Kind::Mark);
         Ok(read)
     }
 
@@ -266,7 +277,7 @@ impl<'a> Replay<'a> {
         let is_value = match record.kind {
             Kind::Put => record.expires > self.now,
             Kind::Delete => false,
-            Kind::Seal | Kind::Piece => return false,
+            Kind::Seal | Kind::Piece | Kind::Mark => return false,
         };
         match of {
             // What is from the checkpoint is as old as that, or older.

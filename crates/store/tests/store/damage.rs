@@ -8,13 +8,19 @@ use timberline_store::{Batch, Dropped, Durability, Error, Options, Shortened, St
 
 use crate::checkpoints::beside_maintenance;
 use crate::expiry::remove_checkpoints;
-use crate::{options, simulated, with_store};
+use crate::{options, options_with, simulated, with_store};
+
+/// Options with which a segment has nothing between its records: none says what was on the disk
+/// before.
+fn unmarked() -> Options {
+    options_with(Durability::None)
+}
 
 #[test]
 fn a_damaged_record_costs_that_record() {
     let (simulation, disk, mut driver) = simulated(7);
     let count = 300u32;
-    driver.block_on(with_store(&disk, options(), async |store| {
+    driver.block_on(with_store(&disk, unmarked(), async |store| {
         for key in 0..count {
             store
                 .put(&key.to_le_bytes(), &[key as u8; 700])
@@ -79,6 +85,62 @@ fn a_damaged_record_costs_that_record() {
             "store/000000.segment: the record at byte 18656 is damaged"
         );
     });
+}
+
+/// What was on the disk when more was written is damaged since, also where the store was killed: it
+/// costs as little as in a segment that was sealed. What came last may be where a crash ended it.
+#[test]
+fn a_damaged_record_costs_that_record_after_a_kill() {
+    const BYTES: u64 = 24 + 8 + 696;
+    let count = 60u64;
+    for (damaged, is_last) in [(3, false), (40, false), (count - 1, true)] {
+        let (simulation, disk, mut driver) = simulated(7);
+        let options = Options {
+            durability: Durability::Each,
+            ..options()
+        };
+        let put = async || {
+            let opened = Store::open_on(&disk, Path::new("store"), options.clone()).await;
+            let (store, _) = opened.expect("it opens");
+            let work = async {
+                for key in 0..count {
+                    let put = store.put(&key.to_le_bytes(), &[key as u8; 696]).await;
+                    put.expect("there is space");
+                }
+            };
+            beside_maintenance(&store, work).await;
+        };
+        driver.block_on(put());
+        let path = Path::new("store/000000.segment");
+        // Behind each record but the first, one says that those before are on the disk.
+        let offset = 4096 + damaged * BYTES + damaged.saturating_sub(1) * 32;
+        simulation
+            .flip_bit(path, 8 * (offset + 400))
+            .expect("it is there");
+        for round in 0..2 {
+            driver.block_on(async {
+                let opened = Store::open_on(&disk, Path::new("store"), options.clone()).await;
+                let (store, report) = opened.expect("it opens");
+                assert_eq!(report.keys as u64, count - 1, "{round}");
+                for key in (0..count).filter(|&key| key != damaged) {
+                    let value = store.get(&key.to_le_bytes()).await.expect("it is read");
+                    assert_eq!(value, Some(vec![key as u8; 696]));
+                }
+                let dropped = Dropped {
+                    path: path.into(),
+                    offset,
+                    keys: vec![damaged.to_le_bytes().to_vec()],
+                };
+                match is_last {
+                    true => assert_eq!(report.incomplete, [(path.into(), offset)]),
+                    false => assert_eq!(report.damaged, [dropped]),
+                }
+                assert_eq!(report.damaged.len() + report.incomplete.len(), 1);
+                let check = store.check().await.expect("it is read");
+                assert_eq!(check.damaged.len(), usize::from(!is_last));
+            });
+        }
+    }
 }
 
 /// Segments that a checkpoint knows: some gone, others cut off. Neither is what a crash leaves.
@@ -174,7 +236,7 @@ fn keys_of_dropped_records_are_named() {
     let (simulation, disk, mut driver) = simulated(19);
     let path = Path::new("store/000000.segment");
     driver.block_on(async {
-        with_store(&disk, options(), async |store| {
+        with_store(&disk, unmarked(), async |store| {
             // 82 records in a segment.
             for number in 0..40 {
                 store.put(&key(number), &value).await.expect("it is put");
@@ -347,6 +409,7 @@ fn a_check_finds_each_damaged_record_and_its_key() {
             // The record of this key in the first segment is obsolete.
             let put = store.put(&30u32.to_le_bytes(), b"new").await;
             put.expect("there is space");
+            store.sync().await.expect("it is written");
         };
         let damage = async |store: &Store| {
             let check = store.check().await.expect("it is read");
@@ -373,7 +436,7 @@ fn a_check_finds_each_damaged_record_and_its_key() {
             assert_eq!(found.collect::<Vec<_>>(), expected);
         };
         driver.block_on(async {
-            with_store(&disk, options(), async |store| {
+            with_store(&disk, unmarked(), async |store| {
                 load(store).await;
                 if !reopened {
                     damage(store).await;
@@ -381,7 +444,7 @@ fn a_check_finds_each_damaged_record_and_its_key() {
             })
             .await;
             if reopened {
-                with_store(&disk, options(), damage).await;
+                with_store(&disk, unmarked(), damage).await;
             }
         });
     }

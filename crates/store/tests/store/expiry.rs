@@ -245,8 +245,7 @@ pub fn space_and_memory_come_back() {
 }
 
 /// `tests/store/version_1` to `version_3` are what these versions wrote: puts, a batch, deletes, a
-/// checkpoint; from version 2 on records that expire; in version 3 a value in pieces. Its segments
-/// are those of today.
+/// checkpoint; from version 2 on records that expire; in version 3 a value in pieces.
 #[test]
 fn files_of_older_versions_are_read() {
     let old: [&[u8]; 2] = [

@@ -150,10 +150,10 @@ fn a_file_that_is_no_segment_is_refused() {
             new[32..].copy_from_slice(&checksum.to_le_bytes());
             replace(&simulation, &disk, &new);
         };
-        changed(&|it| it[8] = 4);
+        changed(&|it| it[8] = 5);
         assert_eq!(
             refused(PATH).await,
-            "its format is version 4; this program reads 1 to 3"
+            "its format is version 5; this program reads 1 to 4"
         );
         changed(&|it| it[12] = 9);
         assert_eq!(refused(PATH).await, "it is segment 000009");
