@@ -31,37 +31,59 @@ fn short_whole(text: &[u8]) -> Option<f64> {
 }
 
 /// Digits behind the point that sums keep.
-const DIGITS: usize = 17;
+const DIGITS: i64 = 17;
+/// Digits in front of the point that sums have room for.
+const WHOLE: i64 = 19;
 
 /// A decimal number times 10^17, exactly; `None` if it has more digits than fit.
 fn scaled(text: &[u8]) -> Option<i128> {
-    let digits = text
+    let unsigned = text
         .strip_prefix(b"-")
         .or(text.strip_prefix(b"+"))
         .unwrap_or(text);
+    let (digits, exponent) = match unsigned.iter().position(|it| matches!(it, b'e' | b'E')) {
+        Some(at) => {
+            let exponent = std::str::from_utf8(&unsigned[at + 1..]).ok()?;
+            (&unsigned[..at], exponent.parse().ok()?)
+        }
+        None => (unsigned, 0_i64),
+    };
     let mut parts = digits.splitn(2, |&byte| byte == b'.');
     let (whole, fraction) = (parts.next()?, parts.next().unwrap_or(&[]));
-    if whole.len() > 19 || fraction.len() > DIGITS {
+    let is_number = |it: &[u8]| it.iter().all(u8::is_ascii_digit);
+    if !is_number(whole) || !is_number(fraction) || whole.len() + fraction.len() == 0 {
         return None;
     }
-    let mut number: i128 = 0;
-    let zeros = std::iter::repeat_n(&b'0', DIGITS - fraction.len());
-    for &digit in whole.iter().chain(fraction).chain(zeros) {
-        if !digit.is_ascii_digit() {
-            return None;
-        }
-        number = number * 10 + i128::from(digit - b'0');
+    // Zeros at the ends are not counted among the digits: an exponent may lie behind many of them.
+    let all = whole.iter().chain(fraction);
+    let significant = all.clone().skip_while(|it| **it == b'0');
+    let zeros = all.clone().rev().take_while(|it| **it == b'0').count();
+    let count = significant.clone().count();
+    let Some(kept) = count.checked_sub(zeros).filter(|it| *it > 0) else {
+        return Some(0);
+    };
+    // Where the last digit that is kept stands: 0 is that of ones.
+    let last = exponent
+        .checked_sub(i64::try_from(fraction.len()).ok()?)?
+        .checked_add(i64::try_from(zeros).ok()?)?;
+    let kept_digits = i64::try_from(kept).ok()?;
+    if last < -DIGITS || kept_digits > WHOLE - last {
+        return None;
     }
+    let number = significant.take(kept).fold(0, |number: i128, digit| {
+        number * 10 + i128::from(digit - b'0')
+    });
+    let number = number * 10i128.pow(u32::try_from(last + DIGITS).ok()?);
     Some(if text[0] == b'-' { -number } else { number })
 }
 
 /// The sum of two numbers as text, without an exponent; `None` if it is not finite. Redis adds in
 /// 80-bit floating point and prints 17 digits behind the point; sums of decimal numbers are exact
-/// here, which gives the same digits.
+/// here, as long as they have no more digits than that, and 19 in front of the point.
 pub(crate) fn sum(a: &[u8], b: &[u8]) -> Option<String> {
     if let (Some(a), Some(b)) = (scaled(a), scaled(b)) {
         let sum = a + b;
-        let unit = 10u128.pow(DIGITS as u32);
+        let unit = 10u128.pow(DIGITS.unsigned_abs() as u32);
         let (whole, fraction) = (sum.unsigned_abs() / unit, sum.unsigned_abs() % unit);
         let sign = if sum < 0 { "-" } else { "" };
         return Some(trimmed(&format!("{sign}{whole}.{fraction:017}")));
@@ -132,8 +154,27 @@ mod tests {
             ("5", "-5", "0"),
             ("-1.5", "1", "-0.5"),
             ("1", "-1.25", "-0.25"),
+            ("0.1", "3e2", "300.1"),
+            ("0.1", "+3E+2", "300.1"),
+            ("9007199254740993", "1e0", "9007199254740994"),
+            ("0.1", "1e-17", "0.10000000000000001"),
+            ("9e18", "-1", "8999999999999999999"),
+            ("0.1", "0e999999", "0.1"),
+            ("0.1", "-0.0003000e3", "-0.2"),
+            (
+                "100e-2",
+                "00000000000000000000001.50000000000000000000",
+                "2.5",
+            ),
+            (".5", "5.", "5.5"),
         ] {
             assert_eq!(sum(a.as_bytes(), b.as_bytes()).as_deref(), Some(expected));
+        }
+        // What does not fit is added as Redis' numbers are, with fewer digits.
+        assert_eq!(sum(b"1e20", b"1").as_deref(), Some("100000000000000000000"));
+        assert_eq!(sum(b"1e-18", b"1").as_deref(), Some("1"));
+        for wrong in ["e5", ".", "1e", "1e+-5", "1e5.", "1e--5", "1e1e1"] {
+            assert_eq!(sum(b"1", wrong.as_bytes()), None, "{wrong}");
         }
         assert_eq!(sum(b"inf", b"1"), None);
         assert_eq!(sum(b"1", b"x"), None);
