@@ -123,3 +123,30 @@ fn a_client_that_does_not_read_is_not_waited_for_by_others_and_keeps_no_lock() {
     assert!(buffers < 4 << 20, "{buffers}");
     drop(slow);
 }
+
+#[test]
+fn requests_of_browsers_end_their_connections_before_what_follows_is_executed() {
+    let folder = Folder::new();
+    let server = Running::new(&folder);
+    let set = encoded(&[b"SET", b"key", b"value"]);
+    for sent in [
+        &b"POST / HTTP/1.1\r\nHost: 127.0.0.1:6379\r\n\r\n"[..],
+        b"post\r\n",
+        b"hOsT: x\r\n",
+        &encoded(&[b"Post", b"/"]),
+        &encoded(&[b"HOST:"]),
+        b"Host: \"x\"\r\nCookie: \"half\r\n",
+    ] {
+        let mut client = server.client();
+        client.send(&[sent, &set].concat());
+        assert_eq!(client.rest(), b"", "{}", sent.escape_ascii());
+    }
+    let mut client = server.client();
+    client.send(&[&b"MULTI\r\nSET key value\r\nHost: x\r\nEXEC\r\n"[..], &set].concat());
+    assert_eq!(client.rest(), b"+OK\r\n+QUEUED\r\n");
+    let mut client = server.client();
+    assert_eq!(client.says("EXISTS key"), ":0\r\n");
+    // Only as a command's name.
+    assert_eq!(client.says("SET host: post"), "+OK\r\n");
+    assert_eq!(client.says("GET host:"), "$4\r\npost\r\n");
+}

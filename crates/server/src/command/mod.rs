@@ -9,6 +9,7 @@ mod combinations;
 mod connection;
 mod failure;
 mod flags;
+mod foreign;
 mod hashes;
 mod help;
 mod keys;
@@ -224,9 +225,11 @@ pub(crate) async fn dispatch(
     out: &mut Writer,
     now: i64,
 ) {
-    let Some(command) = admitted(shared, session, found, args, out) else {
-        session.transaction_failed();
+    if found.is_none() && foreign::end_foreign(session, args) {
         return;
+    }
+    let Some(command) = admitted(shared, session, found, args, out) else {
+        return refused(shared, session, found);
     };
     let held = match shared.keyspace.node() {
         Some(node) => cluster::hold(node, session, command, args).await,
@@ -235,13 +238,7 @@ pub(crate) async fn dispatch(
     let _held = match held {
         Ok(held) => held,
         Err(refused) => {
-            // As in Redis: EXEC ends the transaction, whatever becomes of it.
-            if command.name == "exec" {
-                session.transaction = None;
-                end_watches(shared, session);
-            } else {
-                session.transaction_failed();
-            }
+            self::refused(shared, session, found);
             return out.error(&refused);
         }
     };
@@ -253,6 +250,16 @@ pub(crate) async fn dispatch(
         return;
     }
     run(Call::new(shared, session, command, args, out, now)).await;
+}
+
+/// A command was not run. As in Redis, EXEC ends the transaction, whatever becomes of it.
+fn refused(shared: &Shared, session: &mut Session, found: Option<&Command>) {
+    if found.is_some_and(|it| it.name == "exec") {
+        session.transaction = None;
+        end_watches(shared, session);
+    } else {
+        session.transaction_failed();
+    }
 }
 
 /// Whether a pause of these holds a command back: of all commands, or of those that change
@@ -399,56 +406,88 @@ fn admitted(
         return None;
     };
     if !command.takes(args.len()) {
-        out.error(&format!(
-            "ERR wrong number of arguments for '{}' command",
-            command.name
-        ));
+        refuse(
+            command,
+            out,
+            &format!(
+                "ERR wrong number of arguments for '{}' command",
+                command.name
+            ),
+        );
         return None;
     }
     if !session.authenticated && !command.flags.has(Flags::NO_AUTH) {
-        out.error("NOAUTH Authentication required.");
+        refuse(command, out, "NOAUTH Authentication required.");
         return None;
     }
     if !session.user.has_all_rights()
         && let Some(denied) = acl::denied(shared, session, command, args)
     {
-        out.error(&acl::refusal(&denied));
+        refuse(command, out, &acl::refusal(&denied));
         return None;
     }
     if session.is_subscribed()
         && out.protocol == crate::resp::Protocol::Two
         && !command.flags.has(Flags::SUBSCRIBED)
     {
-        out.error(&format!(
-            "ERR Can't execute '{}': only (P|S)SUBSCRIBE / (P|S)UNSUBSCRIBE / PING / QUIT / RESET \
+        refuse(
+            command,
+            out,
+            &format!(
+                "ERR Can't execute '{}': only (P|S)SUBSCRIBE / (P|S)UNSUBSCRIBE / PING / QUIT / RESET \
              are allowed in this context",
-            command.name
-        ));
+                command.name
+            ),
+        );
         return None;
     }
     if session.transaction.is_some() && command.flags.has(Flags::NOT_IN_MULTI) {
-        out.error("ERR Command not allowed inside a transaction");
+        refuse(command, out, "ERR Command not allowed inside a transaction");
         return None;
     }
     if shared.config.options.evict && command.is_of_many_records() {
-        out.error(&format!(
-            "ERR this server is a cache (--evict) and has strings only: no '{}'",
-            command.name
-        ));
+        refuse(
+            command,
+            out,
+            &format!(
+                "ERR this server is a cache (--evict) and has strings only: no '{}'",
+                command.name
+            ),
+        );
         return None;
     }
     if shared.keyspace.node().is_some() && !cluster::serves(command) {
-        out.error(&format!(
-            "ERR a node of a cluster (--cluster) does not have '{}'",
-            command.name
-        ));
+        refuse(
+            command,
+            out,
+            &format!(
+                "ERR a node of a cluster (--cluster) does not have '{}'",
+                command.name
+            ),
+        );
         return None;
     }
     if command.flags.has(Flags::GROWS) && shared.is_over_memory() {
-        out.error("OOM command not allowed when used memory > 'maxmemory'.");
+        refuse(
+            command,
+            out,
+            "OOM command not allowed when used memory > 'maxmemory'.",
+        );
         return None;
     }
     Some(command)
+}
+
+/// Writes why a command can't be run. That of EXEC tells that the transaction is over.
+#[cold]
+fn refuse(command: &Command, out: &mut Writer, why: &str) {
+    match command.name {
+        "exec" => out.error(&format!(
+            "EXECABORT Transaction discarded because of: {}",
+            why.strip_prefix("ERR ").unwrap_or(why)
+        )),
+        _ => out.error(why),
+    }
 }
 
 fn unknown(args: Args<'_>) -> String {
