@@ -1,7 +1,9 @@
 //! Settings that `CONFIG` shows and changes, under Redis' names.
 
 use std::net::IpAddr;
-use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering::Relaxed};
+use std::sync::atomic::{
+    AtomicBool, AtomicI64, AtomicU64, AtomicUsize, Ordering, Ordering::Relaxed,
+};
 use std::sync::{Arc, RwLock};
 
 use crate::Options;
@@ -14,6 +16,20 @@ use crate::slowlog::Slowlog;
 
 /// The least that the process may be given.
 const LEAST_MEMORY: u64 = 16 << 20;
+/// The least that what a client may send can be limited to. Redis'.
+const LEAST_LIMIT: u64 = 1 << 20;
+
+/// What Redis can do when memory is used up.
+const POLICIES: [&str; 8] = [
+    "volatile-lru",
+    "volatile-lfu",
+    "volatile-random",
+    "volatile-ttl",
+    "allkeys-lru",
+    "allkeys-lfu",
+    "allkeys-random",
+    "noeviction",
+];
 
 /// Settings.
 pub(crate) struct Config {
@@ -140,93 +156,97 @@ impl Config {
         all
     }
 
-    /// Changes settings, or returns the error to reply with; some may have been changed then.
-    /// Those of certificates are changed together.
+    /// Changes settings, or returns the error to reply with, and then none is changed.
     pub fn set_all(&self, settings: &[(String, String)]) -> Result<(), String> {
+        let is_before = |at: usize, name: &str| settings[..at].iter().any(|it| it.0 == name);
+        let mut all = settings.iter().enumerate();
+        if let Some((_, (twice, _))) = all.find(|(at, (name, _))| is_before(*at, name)) {
+            return Err(failed(twice, "duplicate parameter"));
+        }
         let names_a_file = |it: &&(String, String)| {
             self.certificates.is_some() && Certificates::SETTINGS.contains(&&*it.0)
         };
         let (files, others): (Vec<_>, Vec<_>) = settings.iter().partition(names_a_file);
+        let changes = others.iter().map(|(name, value)| self.change(name, value));
+        let changes = changes.collect::<Result<Vec<_>, _>>()?;
         if let (Some(certificates), false) = (&self.certificates, files.is_empty()) {
             let changed = certificates.change(&files);
             changed.map_err(|(name, why)| failed(name, &why))?;
         }
-        for (name, value) in others {
-            self.set(name, value)?;
-        }
+        changes.into_iter().for_each(|change| change());
         Ok(())
     }
 
-    /// Changes a setting, or returns the error to reply with.
-    fn set(&self, name: &str, value: &str) -> Result<(), String> {
+    /// What changes a setting, or the error to reply with.
+    fn change<'a>(&'a self, name: &'a str, value: &'a str) -> Result<SetNow<'a>, String> {
         let failed = |why: &str| failed(name, why);
-        let number = || value.parse::<usize>();
+        let number = |least: i64, most: i64| match crate::resp::integer(value.as_bytes()) {
+            Some(number) if (least..=most).contains(&number) => Ok(number),
+            Some(_) => Err(failed(&between(least, most))),
+            None => Err(failed("argument couldn't be parsed into an integer")),
+        };
+        // Not negative, so it is as many.
+        let many = |least: i64, most: i64| number(least, most).map(i64::unsigned_abs);
         let bytes = || crate::options::bytes(value);
-        let not_a_number = |_| failed("argument couldn't be parsed into an integer");
-        let not_memory = || failed("argument must be a memory value");
-        match name {
-            "requirepass" => {
+        // Less would be too little for ordinary commands. Redis' limit.
+        let limit = || match bytes() {
+            None => Err(failed("argument must be a memory value")),
+            Some(..LEAST_LIMIT) => Err(failed(&between(LEAST_LIMIT as i64, i64::MAX))),
+            Some(most) => Ok(usize::try_from(most).unwrap_or(usize::MAX)),
+        };
+        let yes_no = || match value {
+            "yes" => Ok(true),
+            "no" => Ok(false),
+            _ => Err(failed("argument must be 'yes' or 'no'")),
+        };
+        Ok(match name {
+            "requirepass" => Box::new(move || {
                 let password = (!value.is_empty()).then(|| value.to_string());
                 self.users.require(password.as_deref());
                 *self.password.write().unwrap_or_else(|it| it.into_inner()) = password;
-            }
-            "protected-mode" => match value {
-                "yes" => self.protected.store(true, Relaxed),
-                "no" => self.protected.store(false, Relaxed),
-                _ => return Err(failed("argument must be 'yes' or 'no'")),
-            },
-            "maxclients" => match number().map_err(not_a_number)? {
-                0 => {
-                    return Err(failed(
-                        "argument must be between 1 and 4294967295 inclusive",
-                    ));
-                }
-                many if many > files::for_clients() => {
+            }),
+            "protected-mode" => set(&self.protected, yes_no()?, AtomicBool::store),
+            "maxclients" => {
+                let most = usize::try_from(many(1, u32::MAX.into())?).unwrap_or(usize::MAX);
+                if most > files::for_clients() {
                     return Err(failed(&format!(
                         "the limit of open files allows no more than {}",
                         files::for_clients()
                     )));
                 }
-                many => self.max_clients.store(many, Relaxed),
-            },
+                set(&self.max_clients, most, AtomicUsize::store)
+            }
             "maxmemory" => {
                 // Redis has no limit where it is 0; here there is always one.
                 let least = "argument must be a memory value of at least 16mb";
                 let most = bytes().filter(|it| *it >= LEAST_MEMORY);
                 let most = most.ok_or_else(|| failed(least))?;
-                self.memory.limit.store(most, Relaxed);
+                set(&self.memory.limit, most, AtomicU64::store)
             }
-            "proto-max-bulk-len" => {
-                let most = bytes().filter(|it| *it >= 1 << 20).ok_or_else(not_memory)?;
-                self.max_bulk
-                    .store(usize::try_from(most).unwrap_or(usize::MAX), Relaxed);
-            }
-            "client-query-buffer-limit" => {
-                let most = bytes().filter(|it| *it >= 1 << 20).ok_or_else(not_memory)?;
-                self.max_query
-                    .store(usize::try_from(most).unwrap_or(usize::MAX), Relaxed);
-            }
+            "proto-max-bulk-len" => set(&self.max_bulk, limit()?, AtomicUsize::store),
+            "client-query-buffer-limit" => set(&self.max_query, limit()?, AtomicUsize::store),
             "client-output-buffer-limit" => {
-                let set = self.memory.unread.set(value);
-                set.map_err(failed)?;
+                Box::new(self.memory.unread.change(value).map_err(failed)?)
             }
-            "timeout" => {
-                let seconds = value.parse().map_err(not_a_number)?;
-                self.timeout.store(seconds, Relaxed);
-            }
+            "timeout" => set(&self.timeout, many(0, i32::MAX.into())?, AtomicU64::store),
             "slowlog-log-slower-than" => {
-                let micros = value.parse().map_err(not_a_number)?;
-                self.slowlog.slower_than.store(micros, Relaxed);
+                let micros = number(-1, i64::MAX)?;
+                set(&self.slowlog.slower_than, micros, AtomicI64::store)
             }
             "slowlog-max-len" => {
-                self.slowlog
-                    .max_len
-                    .store(number().map_err(not_a_number)?, Relaxed);
+                let most = usize::try_from(many(0, i64::MAX)?).unwrap_or(usize::MAX);
+                set(&self.slowlog.max_len, most, AtomicUsize::store)
             }
             // Only these values of them are true here.
-            "save" if value.is_empty() => {}
-            "appendonly" if value == "no" => {}
-            "maxmemory-policy" if value == self.options.policy() => {}
+            "save" if value.is_empty() => Box::new(|| ()),
+            "appendonly" if !yes_no()? => Box::new(|| ()),
+            "maxmemory-policy" if value == self.options.policy() => Box::new(|| ()),
+            "maxmemory-policy" if !POLICIES.contains(&value) => {
+                let all = POLICIES.join(", ");
+                return Err(failed(&format!(
+                    "argument(s) must be one of the following: {all}"
+                )));
+            }
             _ if self.all().iter().any(|it| it.0 == name) => {
                 return Err(failed("can't set immutable config"));
             }
@@ -235,9 +255,20 @@ impl Config {
                     "ERR Unknown option or number of arguments for CONFIG SET - '{name}'"
                 ));
             }
-        }
-        Ok(())
+        })
     }
+}
+
+/// Changes one setting.
+type SetNow<'a> = Box<dyn FnOnce() + 'a>;
+
+/// What stores this value of a setting.
+fn set<'a, A, T: 'a>(setting: &'a A, value: T, store: fn(&A, T, Ordering)) -> SetNow<'a> {
+    Box::new(move || store(setting, value, Relaxed))
+}
+
+fn between(least: i64, most: i64) -> String {
+    format!("argument must be between {least} and {most} inclusive")
 }
 
 fn failed(name: &str, why: &str) -> String {

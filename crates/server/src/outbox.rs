@@ -36,8 +36,8 @@ impl Limit {
     }
 
     /// Changes it as Redis' setting says: four words for each class. There are no replicas, so
-    /// their limits mean nothing.
-    pub fn set(&self, setting: &str) -> Result<(), &'static str> {
+    /// their limits mean nothing. What is returned does it.
+    pub fn change(&self, setting: &str) -> Result<impl FnOnce() + use<'_>, &'static str> {
         const WRONG: &str = "argument must be CLASS HARD SOFT SECONDS, one time or more";
         let bytes = |word: &str| usize::try_from(crate::options::bytes(word)?).ok();
         let words: Vec<&str> = setting.split_whitespace().collect();
@@ -58,12 +58,13 @@ impl Limit {
                 _ => return Err("the classes are normal, slave, replica and pubsub"),
             }
         }
-        if let Some((hard, soft, seconds)) = pubsub {
-            self.hard.store(hard, Relaxed);
-            self.soft.store(soft, Relaxed);
-            self.seconds.store(seconds, Relaxed);
-        }
-        Ok(())
+        Ok(move || {
+            if let Some((hard, soft, seconds)) = pubsub {
+                self.hard.store(hard, Relaxed);
+                self.soft.store(soft, Relaxed);
+                self.seconds.store(seconds, Relaxed);
+            }
+        })
     }
 }
 
@@ -119,7 +120,7 @@ mod tests {
         let shown = "normal 0 0 0 slave 0 0 0 pubsub 33554432 8388608 60";
         assert_eq!(limit.shown(), shown);
         for same in [shown, "", "normal 0 0 0 slave 256mb 64mb 60"] {
-            limit.set(same).unwrap();
+            limit.change(same).unwrap()();
             assert_eq!(limit.shown(), shown);
         }
         for wrong in [
@@ -129,10 +130,10 @@ mod tests {
             "pubsub 1 1 -1",
             "others 0 0 0 pubsub 1 1 1",
         ] {
-            assert!(limit.set(wrong).is_err(), "{wrong}");
+            assert!(limit.change(wrong).is_err(), "{wrong}");
             assert_eq!(limit.shown(), shown);
         }
-        limit.set("PubSub 1mb 64kb 5 replica 0 0 0").unwrap();
+        limit.change("PubSub 1mb 64kb 5 replica 0 0 0").unwrap()();
         assert!(limit.shown().ends_with(" pubsub 1048576 65536 5"));
     }
 
@@ -142,16 +143,16 @@ mod tests {
         let mut outbox = Outbox::new(Writer::default());
         outbox.messages.bulk(&[0; 100]);
         assert!(!outbox.is_over(&limit));
-        limit.set("pubsub 1000 50 3600").unwrap();
+        limit.change("pubsub 1000 50 3600").unwrap()();
         assert!(!outbox.is_over(&limit) && outbox.over_since.is_some());
-        limit.set("pubsub 1000 50 0").unwrap();
+        limit.change("pubsub 1000 50 0").unwrap()();
         std::thread::sleep(Duration::from_millis(1));
         assert!(outbox.is_over(&limit));
-        limit.set("pubsub 80 0 3600").unwrap();
+        limit.change("pubsub 80 0 3600").unwrap()();
         assert!(outbox.is_over(&limit) && outbox.over_since.is_none());
         outbox.take();
         assert!(!outbox.is_over(&limit));
-        limit.set("pubsub 0 0 0").unwrap();
+        limit.change("pubsub 0 0 0").unwrap()();
         outbox.messages.bulk(&[0; 100]);
         assert!(!outbox.is_over(&limit));
     }

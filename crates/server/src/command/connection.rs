@@ -292,12 +292,7 @@ fn pause(call: &mut Call) -> Done {
             return Err(Failure::fixed(unknown));
         }
         ..3 => return Err(call.wrong_arity("pause")),
-        5.. => {
-            return Err(Failure::said(format!(
-                "ERR unknown subcommand or wrong number of arguments for '{}'. Try CLIENT HELP.",
-                String::from_utf8_lossy(call.arg(1))
-            )));
-        }
+        5.. => return Err(call.wrong_arguments()),
     };
     let no_number = Failure::fixed("ERR timeout is not an integer or out of range");
     let millis = crate::resp::integer(call.arg(2)).ok_or(no_number)?;
@@ -329,7 +324,10 @@ fn kill(call: &mut Call) -> Done {
         call.out.ok();
         return Ok(());
     }
-    if call.args.len() < 4 || !call.args.len().is_multiple_of(2) {
+    if call.args.len() < 3 {
+        return Err(call.wrong_arity("kill"));
+    }
+    if !call.args.len().is_multiple_of(2) {
         return Err(Failure::SYNTAX);
     }
     let (mut id, mut address, mut skip_me, mut user) = (None, None, true, None);

@@ -1,19 +1,20 @@
 //! Subcommands: which there are, and errors about them.
 
-use super::categories::SUBCOMMANDS;
+use super::categories::{SUBCOMMANDS, subcommand};
 use super::{Call, Done, Failure};
 
 impl Call<'_> {
-    /// The reply to `HELP`, and the error of an unknown subcommand.
+    /// The reply to `HELP`, and the error of a subcommand that is unknown or does not take as many
+    /// arguments.
     pub fn help_or_unknown(&mut self) -> Done {
-        match self.args.len() {
-            _ if !self.is(1, "help") => Err(self.unknown_subcommand()),
-            2 => {
-                self.help();
-                Ok(())
-            }
-            _ => Err(self.wrong_arity("help")),
+        if self.is(1, "help") && self.args.len() == 2 {
+            self.help();
+            return Ok(());
         }
+        Err(match subcommand(self.command.name, self.arg(1)) {
+            Some(at) => self.wrong_arity(SUBCOMMANDS[at].name),
+            None => self.unknown_subcommand(),
+        })
     }
 
     /// Replies with the command's subcommands, in the form of Redis' help.
@@ -40,6 +41,15 @@ impl Call<'_> {
         let sub: String = sub.chars().take(128).collect();
         Failure::said(format!(
             "ERR unknown subcommand '{sub}'. Try {} HELP.",
+            self.command.name.to_uppercase()
+        ))
+    }
+
+    /// The error of a subcommand with too many arguments where some may be left out.
+    pub fn wrong_arguments(&self) -> Failure {
+        Failure::said(format!(
+            "ERR unknown subcommand or wrong number of arguments for '{}'. Try {} HELP.",
+            String::from_utf8_lossy(self.arg(1)),
             self.command.name.to_uppercase()
         ))
     }

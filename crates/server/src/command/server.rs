@@ -14,11 +14,22 @@ pub(super) fn time(call: &mut Call) -> Done {
 }
 
 pub(super) fn shutdown(call: &mut Call) -> Done {
+    let (mut save, mut no_save, mut other, mut abort) = (false, false, false, false);
     for option in call.args.iter().skip(1) {
-        let known: [&[u8]; 4] = [b"nosave", b"save", b"now", b"force"];
-        if !known.iter().any(|it| option.eq_ignore_ascii_case(it)) {
-            return Err(Failure::SYNTAX);
+        match option.to_ascii_lowercase().as_slice() {
+            b"save" => save = true,
+            b"nosave" => no_save = true,
+            b"now" | b"force" => other = true,
+            b"abort" => abort = true,
+            _ => return Err(Failure::SYNTAX),
         }
+    }
+    if save && no_save || abort && (save || no_save || other) {
+        return Err(Failure::SYNTAX);
+    }
+    if abort {
+        // One that was begun takes no more commands.
+        return Err(Failure::fixed("ERR No shutdown in progress."));
     }
     call.shared.shutdown();
     call.session.quits = true;
@@ -75,11 +86,10 @@ pub(super) fn config(call: &mut Call) -> Done {
                 .map(|at| (text(at).to_lowercase(), text(at + 1)))
                 .collect();
             let set = call.shared.config.set_all(&settings);
-            // Also where a setting behind it was refused.
+            set.map_err(Failure::said)?;
             if settings.iter().any(|it| it.0 == "maxmemory") {
                 call.shared.share_memory()?;
             }
-            set.map_err(Failure::said)?;
             call.out.ok();
         }
         (b"resetstat", 2) => {
@@ -93,8 +103,7 @@ pub(super) fn config(call: &mut Call) -> Done {
                 "ERR The server is running without a config file",
             ));
         }
-        (b"get", _) => return Err(call.wrong_arity("get")),
-        (b"set", _) => return Err(call.wrong_arity("set")),
+        (b"set", 5..) => return Err(Failure::SYNTAX),
         _ => return call.help_or_unknown(),
     }
     Ok(())
@@ -111,12 +120,7 @@ pub(super) fn command(call: &mut Call) -> Done {
     let sub = call.arg(1).to_ascii_lowercase();
     match (&sub[..], call.args.len()) {
         (b"count", 2) => call.out.count(TABLE.len()),
-        (b"list", 2) => {
-            call.out.array(TABLE.len());
-            for command in TABLE {
-                call.out.bulk(command.name.as_bytes());
-            }
-        }
+        (b"list", 2..) => return list(call),
         (b"info", _) => {
             let named = call.args.from(2);
             let all = named.is_empty();
@@ -166,9 +170,34 @@ pub(super) fn command(call: &mut Call) -> Done {
                 call.out.bulk(key);
             }
         }
-        (b"getkeys", _) => return Err(call.wrong_arity("getkeys")),
         _ => return call.help_or_unknown(),
     }
+    Ok(())
+}
+
+/// `COMMAND LIST`: all names, or those that a filter lets pass.
+fn list(call: &mut Call) -> Done {
+    let wanted: Vec<&str> = match call.args.len() {
+        2 => TABLE.iter().map(|it| it.name).collect(),
+        5 if call.is(2, "filterby") && call.is(3, "pattern") => {
+            let pattern = call.arg(4).to_ascii_lowercase();
+            let names = TABLE.iter().map(|it| it.name);
+            names
+                .filter(|it| matches(&pattern, it.as_bytes()))
+                .collect()
+        }
+        5 if call.is(2, "filterby") && call.is(3, "aclcat") => {
+            let name = String::from_utf8_lossy(call.arg(4)).to_lowercase();
+            let category = categories::Categories::named(&name);
+            let is_in = |it: &&Command| category.is_some_and(|all| categories::of(it).meets(all));
+            TABLE.iter().filter(is_in).map(|it| it.name).collect()
+        }
+        // There are no modules.
+        5 if call.is(2, "filterby") && call.is(3, "module") => Vec::new(),
+        _ => return Err(Failure::SYNTAX),
+    };
+    call.out.array(wanted.len());
+    wanted.iter().for_each(|it| call.out.bulk(it.as_bytes()));
     Ok(())
 }
 
@@ -230,12 +259,17 @@ pub(super) fn slowlog(call: &mut Call) -> Done {
             call.shared.slowlog.reset();
             call.out.ok();
         }
+        (b"get", 4..) => return Err(call.wrong_arguments()),
         _ => return call.help_or_unknown(),
     }
     Ok(())
 }
 
 pub(super) async fn save(call: &mut Call<'_>) -> Done {
+    // Of BGSAVE: SAVE takes no arguments.
+    if call.args.len() > 2 || call.args.len() == 2 && !call.is(1, "schedule") {
+        return Err(Failure::SYNTAX);
+    }
     call.keyspace().store().sync().await?;
     call.shared.stats.saved.store(call.now / 1000, Relaxed);
     match call.command.name {

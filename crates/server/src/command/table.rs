@@ -269,7 +269,8 @@ pub(crate) static TABLE: &[Command] = rows! {
     "flushdb" -1 W.and(Flags::ALL_KEYS), NO, later!(keys::flush), "Removes all keys";
     "info" -1 N, NO, now!(server::info), "Describes the server";
     "lastsave" 1 N, NO, now!(server::lastsave), "Returns the time of the last SAVE";
-    "save" 1 N, NO, later!(server::save), "Waits until all writes are on the disk";
+    "save" 1 Flags::NOT_IN_MULTI, NO, later!(server::save),
+        "Waits until all writes are on the disk";
     "shutdown" -1 Flags::NOT_IN_MULTI, NO, now!(server::shutdown), "Stops the server";
     "slowlog" -2 N, NO, now!(server::slowlog), "Shows slow commands";
     "time" 1 N, NO, now!(server::time), "Returns the time";
