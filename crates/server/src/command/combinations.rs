@@ -37,7 +37,10 @@ struct Request<'a> {
 
 /// The keys of a command whose argument here is their number, and where its options begin.
 fn keys<'a>(call: &Call<'a>, at: usize) -> Result<(Vec<&'a [u8]>, usize), Failure> {
-    let number = call.integer(at)?;
+    let number = match call.command.name {
+        "sintercard" => call.integer(at).unwrap_or(0),
+        _ => call.integer(at)?,
+    };
     if number < 1 {
         return Err(match call.command.name {
             "sintercard" => Failure::fixed("ERR numkeys should be greater than 0"),

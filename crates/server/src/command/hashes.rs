@@ -20,6 +20,11 @@ pub(super) async fn hmset(call: &mut Call<'_>) -> Done {
     Ok(())
 }
 
+/// As in Redis, who watches the key sees a change even if all values are those that were there.
+fn touch(call: &Call) {
+    call.keyspace().watches.touch(call.arg(1));
+}
+
 async fn set_fields(call: &mut Call<'_>) -> Result<i64, Failure> {
     if !call.args.len().is_multiple_of(2) {
         return Err(Failure::said(format!(
@@ -36,6 +41,7 @@ async fn set_fields(call: &mut Call<'_>) -> Result<i64, Failure> {
         added += i64::from(edit.put(call.arg(at), call.arg(at + 1)).await?);
     }
     edit.commit().await?;
+    touch(call);
     Ok(added)
 }
 
@@ -161,13 +167,17 @@ pub(super) async fn hincrby(call: &mut Call<'_>) -> Done {
         .ok_or(Failure::fixed("ERR increment or decrement would overflow"))?;
     edit.put(call.arg(2), sum.to_string().as_bytes()).await?;
     edit.commit().await?;
+    touch(call);
     call.out.integer(sum);
     Ok(())
 }
 
 pub(super) async fn hincrbyfloat(call: &mut Call<'_>) -> Done {
     let by = call.arg(3);
-    number::float(by).ok_or(Failure::NOT_FLOAT)?;
+    let by_number = number::float(by).ok_or(Failure::NOT_FLOAT)?;
+    if by_number.is_infinite() {
+        return Err(Failure::fixed("ERR value is NaN or Infinity"));
+    }
     let mut edit = call
         .keyspace()
         .edit(call.arg(1), Kind::Hash, call.now)
@@ -180,20 +190,13 @@ pub(super) async fn hincrbyfloat(call: &mut Call<'_>) -> Done {
     ))?;
     edit.put(call.arg(2), sum.as_bytes()).await?;
     edit.commit().await?;
+    touch(call);
     call.out.bulk(sum.as_bytes());
     Ok(())
 }
 
 pub(super) async fn hrandfield(call: &mut Call<'_>) -> Done {
-    let with_values = call.args.len() == 4 && call.is(3, "withvalues");
-    if call.args.len() > 4 || call.args.len() == 4 && !with_values {
-        return Err(Failure::SYNTAX);
-    }
-    let count = if call.args.len() > 2 {
-        Some(call.integer(2)?)
-    } else {
-        None
-    };
+    let (count, with_values) = scan::drawn_count(call, Some("withvalues"))?;
     let found = hash(call).await?;
     let (drawn, names) = scan::drawn_names(call, found.as_ref(), count.unwrap_or(1)).await?;
     if count.is_none() {

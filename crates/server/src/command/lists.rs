@@ -245,8 +245,13 @@ pub(super) async fn ltrim(call: &mut Call<'_>) -> Done {
     let (first, last) = (call.integer(2)?, call.integer(3)?);
     let mut list = list_at(call, call.arg(1)).await?;
     let range = range_in(list.len(), first, last);
+    let is_there = !list.is_empty();
     list.trim(range).await?;
     list.commit().await?;
+    if is_there {
+        // As in Redis, also if nothing was removed.
+        call.keyspace().watches.touch(call.arg(1));
+    }
     call.out.ok();
     Ok(())
 }

@@ -7,6 +7,14 @@ pub(crate) fn float(text: &[u8]) -> Option<f64> {
     }
     let text = std::str::from_utf8(text).ok()?;
     let unsigned = text.strip_prefix(['+', '-']).unwrap_or(text);
+    if let Some(digits) = unsigned.strip_prefix("0x").or(unsigned.strip_prefix("0X")) {
+        let number = hexadecimal(digits)?;
+        return Some(if text.starts_with('-') {
+            -number
+        } else {
+            number
+        });
+    }
     let known = unsigned.starts_with(|it: char| it.is_ascii_digit() || it == '.')
         || ["inf", "infinity"]
             .iter()
@@ -15,6 +23,23 @@ pub(crate) fn float(text: &[u8]) -> Option<f64> {
     // What overflows is refused, not infinite.
     let is_written_infinite = unsigned.starts_with(['i', 'I']);
     (!number.is_nan() && (number.is_finite() || is_written_infinite)).then_some(number)
+}
+
+/// A hexadecimal number as C reads one, behind its `0x`: `1.8p-1` is 0.75. More than 16 digits are
+/// not read.
+fn hexadecimal(text: &str) -> Option<f64> {
+    let (digits, exponent) = match text.split_once(['p', 'P']) {
+        Some((digits, exponent)) => (digits, exponent.parse::<i16>().ok()?),
+        None => (text, 0),
+    };
+    let (whole, fraction) = digits.split_once('.').unwrap_or((digits, ""));
+    let all = [whole, fraction].concat();
+    if all.len() > 16 || !all.bytes().all(|it| it.is_ascii_hexdigit()) {
+        return None;
+    }
+    let number = u64::from_str_radix(&all, 16).ok()? as f64;
+    let number = number * 2f64.powi(i32::from(exponent) - 4 * fraction.len() as i32);
+    number.is_finite().then_some(number)
 }
 
 /// A number of a few digits and nothing else, as most scores are: it takes a tenth of the time.
@@ -136,6 +161,16 @@ mod tests {
             ("-inf", Some(f64::NEG_INFINITY)),
             ("1e999", None),
             ("nan", None),
+            ("0x10", Some(16.0)),
+            ("-0X1.8p-1", Some(-0.75)),
+            ("0x.8", Some(0.5)),
+            ("0xffffffffffffffff", Some(18_446_744_073_709_551_615.0)),
+            ("0x", None),
+            ("0x.", None),
+            ("0x+1", None),
+            ("0x1p", None),
+            ("0x1p9999", None),
+            ("0x-1", None),
             ("", None),
             ("1x", None),
             (" 1", None),

@@ -86,7 +86,11 @@ pub(super) fn scored(low: &[u8], high: &[u8]) -> Result<([u8; 8], [u8; 8]), Fail
             [b'(', rest @ ..] => (rest, true),
             _ => (text, false),
         };
-        let score = number::float(text)?;
+        let score = match text {
+            // C's `strtod` makes it of nothing.
+            [] => 0.0,
+            _ => number::float(text)?,
+        };
         // What lies behind all members of this score, if that is the range's end.
         let behind = u64::from(is_high != excluded);
         Some((u64::from_be_bytes(sortable(score)) + behind).to_be_bytes())
@@ -116,11 +120,11 @@ impl Request {
             } else if call.is(option, "limit") && more >= 2 {
                 limit = Some((call.integer(option + 1)?, call.integer(option + 2)?));
                 option += 2;
-            } else if is_general && call.is(option, "byscore") {
+            } else if by.is_none() && call.is(option, "byscore") {
                 by = Some(By::Score);
-            } else if is_general && call.is(option, "bylex") {
+            } else if by.is_none() && call.is(option, "bylex") {
                 by = Some(By::Lex);
-            } else if is_general && call.is(option, "rev") {
+            } else if is_general && !reverse && call.is(option, "rev") {
                 reverse = true;
             } else {
                 return Err(Failure::SYNTAX);
@@ -128,7 +132,8 @@ impl Request {
             option += 1;
         }
         let by = by.unwrap_or(By::Rank);
-        if limit.is_some() && by == By::Rank {
+        // As in Redis, which takes this count for no limit, whatever the offset.
+        if limit.is_some_and(|it| it.1 != -1) && by == By::Rank {
             return Err(Failure::fixed(
                 "ERR syntax error, LIMIT is only supported in combination with either BYSCORE or \
                  BYLEX",

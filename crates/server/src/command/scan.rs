@@ -250,6 +250,32 @@ impl Drawn {
     }
 }
 
+/// How many elements a command is to draw, if it says so, and whether it says this word, too.
+pub(super) fn drawn_count(call: &Call, word: Option<&str>) -> Result<(Option<i64>, bool), Failure> {
+    if call.args.len() == 2 {
+        return Ok((None, false));
+    }
+    let has_word = call.args.len() == 4 && word.is_some_and(|it| call.is(3, it));
+    if call.args.len() > 3 && word.is_none() {
+        return Err(Failure::SYNTAX);
+    }
+    let count = call.integer(2)?;
+    if count == i64::MIN {
+        return Err(Failure::fixed(
+            "ERR value is out of range, value must between -9223372036854775807 and \
+             9223372036854775807",
+        ));
+    }
+    if call.args.len() > 3 && !has_word {
+        return Err(Failure::SYNTAX);
+    }
+    // The reply would have more values than can be counted.
+    if has_word && count.unsigned_abs() > i64::MAX.unsigned_abs() / 2 {
+        return Err(Failure::fixed("ERR value is out of range"));
+    }
+    Ok((Some(count), has_word))
+}
+
 /// Draws elements of a key, if there is one, and finds their names.
 pub(super) async fn drawn_names(
     call: &Call<'_>,

@@ -140,14 +140,7 @@ pub(super) async fn spop(call: &mut Call<'_>) -> Done {
 }
 
 pub(super) async fn srandmember(call: &mut Call<'_>) -> Done {
-    if call.args.len() > 3 {
-        return Err(Failure::SYNTAX);
-    }
-    let count = if call.args.len() == 3 {
-        Some(call.integer(2)?)
-    } else {
-        None
-    };
+    let (count, _) = scan::drawn_count(call, None)?;
     let found = set_at(call, call.arg(1)).await?;
     let (drawn, names) = scan::drawn_names(call, found.as_ref(), count.unwrap_or(1)).await?;
     match count {

@@ -354,15 +354,7 @@ pub(super) async fn zpop(call: &mut Call<'_>) -> Done {
 }
 
 pub(super) async fn zrandmember(call: &mut Call<'_>) -> Done {
-    let with_scores = call.args.len() == 4 && call.is(3, "withscores");
-    if call.args.len() > 4 || call.args.len() == 4 && !with_scores {
-        return Err(Failure::SYNTAX);
-    }
-    let count = if call.args.len() > 2 {
-        Some(call.integer(2)?)
-    } else {
-        None
-    };
+    let (count, with_scores) = scan::drawn_count(call, Some("withscores"))?;
     let found = sorted(call).await?;
     let len = found.as_ref().map_or(0, Entry::elements) as usize;
     let drawn = scan::draw(len, count.unwrap_or(1), &call.held)?;
