@@ -220,6 +220,15 @@ impl<'a> Connection<'a> {
             let before = start;
             let (parser, input) = (&mut self.parser, &self.input);
             (start, broken) = ahead.parse(parser, input, start, limits, one);
+            if let (Some(reason), true) = (&mut broken, one)
+                && parser
+                    .next(&input[start..], self.shared.config.limits())
+                    .as_ref()
+                    != Err(reason)
+            {
+                // Others may send that.
+                reason.0 = reason.0.replace("invalid", "unauthenticated");
+            }
             if ahead.is_empty() && start == before {
                 break;
             }

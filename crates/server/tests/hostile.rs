@@ -45,6 +45,25 @@ fn what_is_no_command_ends_its_connection_only() {
 }
 
 #[test]
+fn who_has_not_authenticated_may_send_little_and_is_told_so() {
+    let folder = Folder::new();
+    let server = Running::with(&folder, |it| it.password = Some("secret".into()));
+    for (sent, words) in [
+        ("*11\r\n", "unauthenticated multibulk length"),
+        ("*1\r\n$16385\r\n", "unauthenticated bulk length"),
+        ("*1048577\r\n", "invalid multibulk length"),
+        ("*x\r\n", "invalid multibulk length"),
+        ("*1\r\n$x\r\n", "invalid bulk length"),
+        ("*1\r\n$-1\r\n", "invalid bulk length"),
+    ] {
+        let mut client = server.client();
+        client.send(sent.as_bytes());
+        let said = String::from_utf8(client.rest()).unwrap();
+        assert_eq!(said, format!("-ERR Protocol error: {words}\r\n"));
+    }
+}
+
+#[test]
 fn halves_of_commands_are_forgotten_with_their_connections() {
     let folder = Folder::new();
     let server = Running::new(&folder);

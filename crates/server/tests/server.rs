@@ -366,7 +366,7 @@ fn a_password_is_asked_for() {
     stranger.send(b"*11\r\n");
     assert_eq!(
         stranger.rest(),
-        b"-ERR Protocol error: invalid multibulk length\r\n"
+        b"-ERR Protocol error: unauthenticated multibulk length\r\n"
     );
 }
 

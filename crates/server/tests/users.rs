@@ -173,3 +173,18 @@ fn what_was_refused_is_logged() {
     assert!(one.len() == "$64\r\n".len() + 64 + 2 && one != two);
     assert!(admin.says("ACL GENPASS 5").starts_with("$2\r\n"));
 }
+
+#[test]
+fn names_that_anybody_may_send_are_kept_in_part() {
+    let folder = Folder::new();
+    let server = Running::new(&folder);
+    let mut client = server.client();
+    let name = "x".repeat(100_000);
+    let said = client.command(&[b"AUTH", name.as_bytes(), b"y"]);
+    assert!(said.starts_with(b"-WRONGPASS"));
+    let log = client.says("ACL LOG");
+    assert!(
+        log.contains(&format!("$128\r\n{}\r\n", &name[..128])),
+        "{log}"
+    );
+}

@@ -402,7 +402,7 @@ fn admitted(
     out: &mut Writer,
 ) -> Option<&'static Command> {
     let Some(command) = found else {
-        out.error(&unknown(args));
+        out.error_bytes(&unknown(args));
         return None;
     };
     if !command.takes(args.len()) {
@@ -490,22 +490,23 @@ fn refuse(command: &Command, out: &mut Writer, why: &str) {
     }
 }
 
-fn unknown(args: Args<'_>) -> String {
-    let shown = |bytes: &[u8]| -> String {
-        String::from_utf8_lossy(&bytes[..bytes.len().min(128)]).into_owned()
-    };
-    let mut said = format!(
-        "ERR unknown command '{}', with args beginning with: ",
-        shown(args.get(0).unwrap_or(&[]))
-    );
+fn unknown(args: Args<'_>) -> Vec<u8> {
+    let shown = |bytes: &[u8], most: usize| bytes[..bytes.len().min(most)].to_vec();
+    let name = shown(args.get(0).unwrap_or(&[]), 128);
+    let mut said = [
+        b"ERR unknown command '",
+        &name[..],
+        b"', with args beginning with: ",
+    ]
+    .concat();
     let mut used = 0;
     for arg in args.iter().skip(1) {
         if used >= 128 {
             break;
         }
-        let word = shown(&arg[..arg.len().min(128 - used)]);
+        let word = shown(arg, 128 - used);
         used += word.len() + 3;
-        said.push_str(&format!("'{word}' "));
+        said.extend_from_slice(&[b"'", &word[..], b"' "].concat());
     }
     said
 }

@@ -234,9 +234,6 @@ pub(super) fn pubsub(call: &mut Call) -> Done {
             }
         }
         (b"numpat", 2) => call.out.count(pubsub.patterns().count()),
-        (b"channels", _) => return Err(call.wrong_arity("channels")),
-        (b"shardchannels", _) => return Err(call.wrong_arity("shardchannels")),
-        (b"numpat", _) => return Err(call.wrong_arity("numpat")),
         _ => return call.help_or_unknown(),
     }
     Ok(())

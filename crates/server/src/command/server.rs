@@ -259,7 +259,6 @@ pub(super) fn slowlog(call: &mut Call) -> Done {
             call.shared.slowlog.reset();
             call.out.ok();
         }
-        (b"get", 4..) => return Err(call.wrong_arguments()),
         _ => return call.help_or_unknown(),
     }
     Ok(())

@@ -12,16 +12,13 @@ use crate::keyspace::{Failed, List, Locks, Side};
 
 /// Until when a command waits, from seconds in an argument; `None` is for ever.
 fn deadline(call: &Call, at: usize) -> Result<Option<Instant>, Failure> {
-    let seconds = super::number::float(call.arg(at)).filter(|it| it.is_finite());
+    let seconds = super::number::float(call.arg(at));
     let seconds = seconds.ok_or(Failure::fixed("ERR timeout is not a float or out of range"))?;
-    if seconds < 0.0 {
+    // In Redis' milliseconds, what is too much becomes negative.
+    if seconds < 0.0 || seconds * 1e3 >= i64::MAX as f64 {
         return Err(Failure::fixed("ERR timeout is negative"));
     }
-    let micros = seconds * 1e6;
-    if micros >= i64::MAX as f64 {
-        return Err(Failure::fixed("ERR timeout is out of range"));
-    }
-    let wait = Duration::from_micros(micros.ceil() as u64);
+    let wait = Duration::from_micros((seconds * 1e6).ceil() as u64);
     Ok((!wait.is_zero())
         .then(|| Instant::now().checked_add(wait))
         .flatten())

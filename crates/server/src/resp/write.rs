@@ -171,9 +171,14 @@ impl Writer {
     /// An error, with its code in front. Line breaks become spaces. It is short, and never left
     /// out.
     pub fn error(&mut self, text: &str) {
+        self.error_bytes(text.as_bytes());
+    }
+
+    /// The same with bytes that a client sent, which may be no text.
+    pub(crate) fn error_bytes(&mut self, text: &[u8]) {
         self.bytes.push(b'-');
         let from = self.bytes.len();
-        self.bytes.extend_from_slice(text.as_bytes());
+        self.bytes.extend_from_slice(text);
         for byte in &mut self.bytes[from..] {
             if matches!(byte, b'\r' | b'\n') {
                 *byte = b' ';
