@@ -115,3 +115,57 @@ fn a_copied_hash_expires_by_itself() {
     }
     assert_eq!(client.says("EXISTS small large"), ":2\r\n");
 }
+
+/// Keys, fields and members that are too long: the error has the length that the client knows.
+#[test]
+fn names_that_are_too_long_are_told_with_their_limits() {
+    let folder = Folder::new();
+    let server = Running::new(&folder);
+    let mut client = server.client();
+    let name = |len: usize| "x".repeat(len);
+    for (command, what, most) in [
+        (&["SET", "NAME", "v"][..], "key", 65_534),
+        (&["APPEND", "NAME", "v"], "key", 65_534),
+        (&["RPUSH", "NAME", "v"], "key", 65_534),
+        (&["ZADD", "NAME", "1", "m"], "key", 65_534),
+        (
+            &["SET", "NAME", "v", "EX", "100"],
+            "key that expires",
+            65_526,
+        ),
+        (&["HSET", "hash", "NAME", "v"], "field", 65_526),
+        (&["SADD", "set", "NAME"], "member", 65_526),
+        (&["ZADD", "sorted", "1", "NAME"], "member", 65_518),
+        (&["ZINCRBY", "sorted", "1", "NAME"], "member", 65_518),
+    ] {
+        for (len, is_too_long) in [
+            (most, false),
+            (most + 1, true),
+            (most + 9, true),
+            (70_000, true),
+        ] {
+            let name = name(len);
+            let args = command
+                .iter()
+                .map(|&it| if it == "NAME" { &name } else { it });
+            let args: Vec<&[u8]> = args.map(str::as_bytes).collect();
+            let reply = String::from_utf8(client.command(&args)).unwrap();
+            // Where it is too long for a key, too, that it expires does not matter.
+            let (what, most) = match what {
+                "key that expires" if len > 65_534 => ("key", 65_534),
+                _ => (what, most),
+            };
+            let said = format!("-ERR a {what} of {len} bytes: the longest have {most}\r\n");
+            assert_eq!(reply == said, is_too_long, "{command:?} {len}: {reply}");
+            assert_eq!(reply.starts_with('-'), is_too_long, "{reply}");
+            client.says("FLUSHALL");
+        }
+    }
+    let long = name(70_000);
+    assert_eq!(client.command(&[b"GET", long.as_bytes()]), b"$-1\r\n");
+    client.says("HSET hash field value");
+    assert_eq!(
+        client.command(&[b"HGET", b"hash", long.as_bytes()]),
+        b"$-1\r\n"
+    );
+}

@@ -137,7 +137,7 @@ fn scans_and_long_elements() {
     assert!(said.starts_with("-ERR a record of 94"), "{said}");
     let said = client.command(&[b"SADD", b"s", &vec![b'x'; 70_000]]);
     let said = String::from_utf8(said).unwrap();
-    assert!(said.starts_with("-ERR a key of 7000"), "{said}");
+    assert!(said.starts_with("-ERR a member of 70000"), "{said}");
     assert_eq!(client.says("EXISTS s"), ":0\r\n");
     assert_eq!(client.says("HLEN h"), ":1000\r\n");
     assert_eq!(

@@ -27,6 +27,7 @@ mod sets;
 mod sorted;
 mod strings;
 mod table;
+mod too_long;
 mod transaction;
 mod waiting_lists;
 
@@ -331,9 +332,14 @@ fn finish(call: Call, done: Done, start: usize, began: Option<Instant>) {
         false => done,
     };
     if let Err(failure) = done {
-        tell(&failure, call.command);
         call.out.truncate(start);
-        call.out.error(&failure.text());
+        match too_long::refusal(&failure, &call) {
+            Some(words) => call.out.error(&words),
+            None => {
+                tell(&failure, call.command);
+                call.out.error(&failure.text());
+            }
+        }
     }
     call.session.clock = call.shared.slowlog.note(began, &call);
 }
