@@ -58,10 +58,30 @@ enum Wait {
     Ended(Unblock),
 }
 
+/// A client's last command.
+#[derive(Clone, Copy, Default)]
+pub(crate) struct Last {
+    pub command: &'static str,
+    pub subcommand: Option<&'static str>,
+    /// Whether a transaction goes on behind it.
+    pub in_multi: bool,
+}
+
+impl Last {
+    /// Its name as Redis has it.
+    fn name(&self) -> String {
+        match (self.command, self.subcommand) {
+            ("", _) => "NULL".into(),
+            (command, Some(subcommand)) => format!("{command}|{subcommand}"),
+            (command, None) => command.into(),
+        }
+    }
+}
+
 #[derive(Default)]
 struct About {
     name: Vec<u8>,
-    command: &'static str,
+    last: Last,
 }
 
 impl Client {
@@ -122,9 +142,9 @@ impl Client {
     }
 
     /// Notes that commands came, of which this was the last.
-    pub fn note(&self, now: i64, command: &'static str) {
+    pub fn note(&self, now: i64, last: Last) {
         self.active.store(now, Relaxed);
-        lock(&self.about).command = command;
+        lock(&self.about).last = last;
     }
 
     /// Notes that it sent or read something.
@@ -147,8 +167,26 @@ impl Client {
     pub fn is_idle(&self, now: i64, seconds: u64) -> bool {
         let millis = (now - self.active.load(Relaxed)).max(0).unsigned_abs();
         let is_apart = || self.is_subscriber() || self.is_node.load(Relaxed);
-        let waits = || *lock(&self.wait) != Wait::None;
-        millis / 1000 >= seconds && !is_apart() && !waits()
+        millis / 1000 >= seconds && !is_apart() && !self.waits()
+    }
+
+    /// Whether its command waits for something.
+    fn waits(&self) -> bool {
+        *lock(&self.wait) != Wait::None
+    }
+
+    /// What it does, in Redis' letters.
+    fn flags(&self, last: &Last) -> String {
+        let all = [
+            (self.is_subscriber(), 'P'),
+            (last.in_multi, 'x'),
+            (self.waits(), 'b'),
+        ];
+        let flags: String = all.iter().filter(|it| it.0).map(|it| it.1).collect();
+        match flags.is_empty() {
+            true => "N".into(),
+            false => flags,
+        }
     }
 
     fn is_subscriber(&self) -> bool {
@@ -169,13 +207,9 @@ impl Client {
             String::from_utf8_lossy(&about.name),
             seconds(self.created),
             seconds(self.active.load(Relaxed)),
-            if self.is_subscriber() { "P" } else { "N" },
+            self.flags(&about.last),
             messages.bytes.capacity(),
-            if about.command.is_empty() {
-                "NULL"
-            } else {
-                about.command
-            },
+            about.last.name(),
             String::from_utf8_lossy(&lock(&self.account).name),
             if messages.protocol == Protocol::Two {
                 2

@@ -17,6 +17,7 @@ use crate::blocked;
 use crate::client::Client;
 use crate::command::{
     Attempt, Command, dispatch, dispatch_now, dispatch_series, end_watches, is_held_back, leave,
+    subcommand_of,
 };
 use crate::keyspace::{Fetched, Hints};
 use crate::memory::UNCOUNTED;
@@ -305,14 +306,15 @@ impl<'a> Connection<'a> {
                 }
             }
             if let Some(at) = done.checked_sub(1) {
-                last = ahead.command(at, &self.input).0;
+                let (found, args) = ahead.command(at, &self.input);
+                last = found.map(|it| (it, subcommand_of(it, args)));
             }
         }
         if let Some(reason) = &broken {
             self.out.error(&format!("ERR {}", reason.0));
         }
-        if let Some(command) = last {
-            self.session.client.note(now, command.name);
+        if let Some((command, subcommand)) = last {
+            self.session.note(now, command, subcommand);
         }
         if start == self.input.len() {
             give_back(std::mem::take(&mut self.input));
@@ -454,6 +456,9 @@ async fn unblock(
     out: &mut Writer,
 ) -> io::Result<i64> {
     let mut now = millis_since_1970();
+    if let Some(command) = found {
+        session.note(now, command, subcommand_of(command, args));
+    }
     while session.is_blocked() {
         // It was run, and is not done.
         session.count(|it| it.commands -= 1);

@@ -8,8 +8,8 @@ use std::time::Instant;
 
 use crate::acl::Account;
 use crate::blocked::Blocked;
-use crate::client::Client;
-use crate::command::Transaction;
+use crate::client::{Client, Last};
+use crate::command::{Command, Transaction};
 use crate::keyspace::Watched;
 use crate::memory::OVERHEAD;
 use crate::shared::{Counts, Shared};
@@ -91,6 +91,16 @@ impl Session {
     pub fn be(&mut self, user: Arc<Account>) {
         self.client.set_account(Arc::clone(&user));
         self.user = user;
+    }
+
+    /// Notes which command the client has sent last, and its subcommand.
+    pub fn note(&self, now: i64, command: &Command, subcommand: Option<&'static str>) {
+        let last = Last {
+            command: command.name,
+            subcommand,
+            in_multi: self.transaction.is_some(),
+        };
+        self.client.note(now, last);
     }
 
     /// Whether its command has to wait before it is run again.

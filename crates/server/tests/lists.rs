@@ -185,7 +185,7 @@ fn waiting_ends_with_its_time_and_with_its_client() {
     while blocked(&mut client) > 0 {}
     let mut killed = waiting(&server, "BLPOP a 0\r\nPING");
     let listed = client.says("CLIENT LIST");
-    let line = listed.lines().rfind(|it| it.contains("cmd=NULL")).unwrap();
+    let line = listed.lines().rfind(|it| it.contains("cmd=blpop")).unwrap();
     let id = line.split_once("id=").unwrap().1.split(' ').next().unwrap();
     assert_eq!(client.says(&format!("CLIENT KILL ID {id}")), ":1\r\n");
     assert_eq!(killed.rest(), b"");

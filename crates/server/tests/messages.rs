@@ -140,6 +140,50 @@ fn channels_with_slots_are_at_their_node() {
     }
 }
 
+/// CLIENT LIST tells what each client does.
+#[test]
+fn clients_are_listed_with_what_they_do() {
+    let folder = Folder::new();
+    let server = Running::new(&folder);
+    let mut client = server.client();
+    let mut waiting = server.client();
+    waiting.says("CLIENT SETNAME waiting");
+    waiting.send(b"BLPOP none 0\r\n");
+    let mut queueing = server.client();
+    queueing.says("CLIENT SETNAME queueing");
+    queueing.says("MULTI");
+    queueing.says("GET key");
+    let line = |listed: &str, name: &str| {
+        let name = format!(" name={name} ");
+        let found = listed.lines().find(|it| it.contains(&name));
+        found.map_or(String::new(), String::from)
+    };
+    let listed = loop {
+        let listed = client.says("CLIENT LIST");
+        if line(&listed, "waiting").contains(" flags=b ") {
+            break listed;
+        }
+    };
+    assert!(line(&listed, "waiting").contains(" cmd=blpop "), "{listed}");
+    let queueing_line = line(&listed, "queueing");
+    assert!(queueing_line.contains(" flags=x ") && queueing_line.contains(" cmd=get "));
+    assert!(
+        line(&listed, "").contains(" flags=N ") && line(&listed, "").contains(" cmd=client|list ")
+    );
+    queueing.says("DISCARD");
+    client.says("RPUSH none x");
+    waiting.reply();
+    queueing.says("CLIENT GETNAME");
+    let listed = loop {
+        let listed = client.says("CLIENT LIST");
+        if !listed.contains(" flags=b ") {
+            break listed;
+        }
+    };
+    let queueing_line = line(&listed, "queueing");
+    assert!(queueing_line.contains(" flags=N ") && queueing_line.contains(" cmd=client|getname "));
+}
+
 /// CLIENT LIST and CLIENT KILL tell subscribers from others.
 #[test]
 fn subscribers_are_a_type_of_clients() {

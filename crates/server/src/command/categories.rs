@@ -1,6 +1,7 @@
 //! Categories of commands, by Redis' names: rules of users allow them as a whole.
 
 use super::{Command, Flags};
+use crate::resp::Args;
 
 /// All names, in the order in which Redis shows them. Those of types that are not here are known,
 /// so that rules that name them are read.
@@ -184,4 +185,11 @@ pub(crate) fn subcommand(command: &str, name: &[u8]) -> Option<usize> {
     let is_it =
         |it: &Subcommand| it.command == command && it.name.as_bytes().eq_ignore_ascii_case(name);
     SUBCOMMANDS.iter().position(is_it)
+}
+
+/// The name of a command's subcommand, if it has one that is known.
+pub(crate) fn subcommand_of(command: &Command, args: Args<'_>) -> Option<&'static str> {
+    // Commands with keys have none, and are not searched for.
+    let given = args.get(1).filter(|_| command.keys.is_none())?;
+    Some(SUBCOMMANDS[subcommand(command.name, given)?].name)
 }

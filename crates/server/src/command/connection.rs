@@ -196,10 +196,12 @@ pub(super) fn client(call: &mut Call) -> Done {
         }
         b"info" => {
             arity(call, 2..=2, "info")?;
+            call.session.note(call.now, call.command, Some("info"));
             let line = call.session.client.describe(call.now) + "\n";
             call.out.verbatim(line.as_bytes());
         }
         b"list" => {
+            call.session.note(call.now, call.command, Some("list"));
             let mut clients = call.shared.clients();
             if call.args.len() > 3 && call.is(2, "id") {
                 let ids = ids(call, 3)?;

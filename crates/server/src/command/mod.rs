@@ -49,6 +49,7 @@ use crate::session::Session;
 use crate::shared::Shared;
 
 pub(crate) use attempt::{Attempt, dispatch_now};
+pub(crate) use categories::subcommand_of;
 pub(crate) use failure::Failure;
 pub(crate) use flags::Flags;
 pub(crate) use number::decimal;
