@@ -11,7 +11,7 @@ use crate::{Failure, folder};
 
 #[derive(clap::Args)]
 #[command(after_help = "\
-Exit code 1: records are damaged. Otherwise it is 0: what was never complete, and checkpoints that \
+Exit code 1: records are damaged, or gone with a segment that is cut off or missing. Otherwise it is 0: what was never complete, and checkpoints that \
 were passed over, are reported and are no damage.
 
 A store that was not closed is brought to its last complete write first, as by a server that \

@@ -13,15 +13,17 @@ const MIN_SEGMENT: u64 = 64 << 10;
 /// sealed ones as may be unflushed, which the next use, and copies of what is written.
 const BUFFERS: u64 = 4 * UNFLUSHED;
 
-/// When a write is acknowledged, and so what a crash of the machine can lose.
+/// When a write is acknowledged, and so what is lost when the process is killed or the machine
+/// crashes: what is appended stays in the process's memory until it is written.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Durability {
-    /// At once. A crash loses what was not on the disk yet: up to some megabytes.
+    /// At once. A kill loses what is in memory, up to 8 MiB; a crash also what was written since
+    /// the last sync, up to a segment.
     None,
-    /// At once. A crash loses the writes of this much time, and of one sync.
+    /// At once. Both lose the writes of this much time, and of one sync.
     Interval(Duration),
-    /// When it is on the disk. A crash loses nothing that was acknowledged. Writes that wait at the
-    /// same time share one sync.
+    /// When it is on the disk. Neither loses anything that was acknowledged. Writes that wait at
+    /// the same time share one sync.
     Each,
 }
 
