@@ -297,7 +297,7 @@ impl Edit<'_> {
         };
         let id = match (&packed, old) {
             (Some(_), _) => 0,
-            (None, 0) => self.keyspace.new_id(),
+            (None, 0) => self.changes.new_id(),
             (None, old) => old,
         };
         if packed.is_none() {

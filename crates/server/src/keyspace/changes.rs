@@ -1,11 +1,12 @@
 //! Changes of keys and elements, in the store or in the pool.
 
 use std::collections::BTreeMap;
+use std::sync::atomic::Ordering::Relaxed;
 
 use smallvec::SmallVec;
 use timberline_store::Batch;
 
-use super::{Entry, Error, Keyspace, Kind, long, store_key};
+use super::{Entry, Error, Keyspace, Kind, ids_key, long, store_key};
 use crate::cluster::{Change, MapChange, PoolKeys, map_of};
 
 /// Changes that take effect together, or not at all; in a cluster, one key after the other.
@@ -130,6 +131,18 @@ impl Changes<'_> {
             Some(_) => self.change(key, Change::Remove),
             None => self.batch.delete(&store_key(letter, &[key])),
         }
+    }
+
+    /// An id for elements that no key has had, as far as they lie together.
+    pub(super) fn new_id(&mut self) -> u64 {
+        let keyspace = self.keyspace;
+        if let Some(keys) = &keyspace.pool {
+            return keys.new_id();
+        }
+        if let Some(others) = keyspace.unwritten {
+            self.batch.put(&ids_key(), &others.to_le_bytes());
+        }
+        keyspace.next_id.fetch_add(1, Relaxed)
     }
 
     /// Sets an element behind a letter, or removes it, for [`put_changed`](Self::put_changed).

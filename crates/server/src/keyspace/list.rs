@@ -134,10 +134,10 @@ impl Keyspace {
 
     /// A list of these elements that is not there yet.
     fn new_form(&self, elements: VecDeque<Vec<u8>>) -> Form {
-        match self.pool {
+        match &self.pool {
             None => Form::Small(elements),
-            Some(_) => Form::Large(Large {
-                id: self.new_id(),
+            Some(keys) => Form::Large(Large {
+                id: keys.new_id(),
                 places: MIDDLE..MIDDLE + elements.len() as u64,
                 changed: (MIDDLE..).zip(elements.into_iter().map(Some)).collect(),
             }),
@@ -426,7 +426,7 @@ impl List<'_> {
                     }
                     0
                 } else {
-                    let id = self.keyspace.new_id();
+                    let id = changes.new_id();
                     for (place, element) in (MIDDLE..).zip(&elements) {
                         changes.element(ELEMENT, id, &[&place.to_be_bytes()], Some(element));
                     }

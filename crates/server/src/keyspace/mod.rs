@@ -50,7 +50,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 
 use smallvec::SmallVec;
-use timberline_store::{Batch, Store};
+use timberline_store::{Batch, Error as StoreError, Store};
 use tokio::sync::{Mutex, Notify};
 
 pub use aggregate::{score_of, sortable};
@@ -91,6 +91,9 @@ pub struct Keyspace {
     /// Who waits for elements of lists.
     pub waiting: Waiting,
     next_id: AtomicU64,
+    /// From where on ids are the next start's, if the disk was too full to write that at this one:
+    /// then whoever takes one does.
+    unwritten: Option<u64>,
     /// Held while elements are removed whose keys nobody has locked.
     removing: Mutex<()>,
     /// Elements wait for their removal.
@@ -107,6 +110,11 @@ fn store_key(letter: u8, parts: &[&[u8]]) -> StoreKey {
         key.extend_from_slice(part);
     }
     key
+}
+
+/// The key in the store of the id from which on none was used when it was written.
+fn ids_key() -> StoreKey {
+    store_key(b'i', &[])
 }
 
 /// The key in the store of a client's string.
@@ -126,17 +134,22 @@ impl Keyspace {
         pool: Option<PoolKeys>,
         memory: Arc<Memory>,
     ) -> Result<Keyspace, Error> {
-        let ids = store_key(b'i', &[]);
-        let next = store.get(&ids).await?;
+        let next = store.get(&ids_key()).await?;
         let next = next
             .and_then(|it| it.try_into().ok())
             .map_or(1, u64::from_le_bytes);
-        store.put(&ids, &(next + IDS).to_le_bytes()).await?;
+        let others = next + IDS;
+        let unwritten = match store.put(&ids_key(), &others.to_le_bytes()).await {
+            Ok(()) => None,
+            Err(StoreError::Full) => Some(others),
+            Err(error) => return Err(error.into()),
+        };
         Ok(Keyspace {
             locks: KeyLocks::default(),
             watches: Watches::default(),
             waiting: Waiting::default(),
             next_id: AtomicU64::new(next),
+            unwritten,
             removing: Mutex::default(),
             orphans: Notify::new(),
             expired: AtomicU64::new(0),
@@ -331,14 +344,6 @@ impl Keyspace {
             self.store.write(&batch).await?;
         }
         Ok(())
-    }
-
-    /// An id that no key has had, as far as elements lie together.
-    fn new_id(&self) -> u64 {
-        match &self.pool {
-            None => self.next_id.fetch_add(1, Relaxed),
-            Some(keys) => keys.new_id(),
-        }
     }
 }
 
