@@ -41,7 +41,7 @@ pub(crate) struct Head {
     start: u64,
     /// Up to here they are in the file. [`Segment::written`] says it to those without the lock.
     written: u64,
-    /// Up to here they are on the disk; and so far the last record that says so.
+    /// Up to here they are on the disk; and up to there, as the last mark says.
     synced: u64,
     marked: u64,
     /// The number of the last record.
@@ -152,10 +152,11 @@ impl Head {
         self.synced = end;
     }
 
-    /// Appends a record that says how much is on the disk, if that is news, there is space and
-    /// memory for it, and others are to be written: alone, it would have the next one follow.
+    /// Appends a record that says how much is on the disk, if that is a block more than the last
+    /// one said, there is space and memory for it, and others are to be written: alone, it would
+    /// have the next one follow.
     pub fn mark(&mut self) {
-        if self.unflushed() == 0 || self.synced == self.marked {
+        if self.unflushed() == 0 || self.synced < self.marked + BLOCK as u64 {
             return;
         }
         let place = self.synced.to_le_bytes();

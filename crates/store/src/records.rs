@@ -8,7 +8,7 @@ use timberline_io::{Buffer, SECTOR, yield_now};
 use crate::Error;
 use crate::index::GROUP;
 use crate::location::{GRAIN, Location};
-use crate::read::{read, read_into};
+use crate::read::read_into;
 use crate::record::{HEADER, Kind, Moved, Record};
 use crate::segment::Segment;
 
@@ -46,6 +46,8 @@ pub(crate) struct Damaged {
     pub records: Vec<Seeming>,
     /// Where those end.
     end: u64,
+    /// Whether there are zeros only, as where nothing was written.
+    pub is_blank: bool,
 }
 
 /// A record that is damaged.
@@ -62,6 +64,7 @@ impl Damaged {
             from,
             records: Vec::new(),
             end: from,
+            is_blank: true,
         }
     }
 
@@ -135,17 +138,6 @@ impl<'a> Records<'a> {
         self.damaged.take()
     }
 
-    /// Whether nothing was ever written from there on, as far as a header shows it.
-    pub async fn is_blank(&mut self, offset: u64) -> Result<bool, Error> {
-        let end = self.segment.written();
-        let sector = SECTOR as u64;
-        let start = offset / sector * sector;
-        let range = start..(start + 2 * sector).min(end.next_multiple_of(sector));
-        let bytes = read(self.segment, range).await?;
-        let mut rest = bytes[(offset - start) as usize..].iter().take(HEADER);
-        Ok(rest.all(|&byte| byte == 0))
-    }
-
     /// Goes on to the next record that is as it was written.
     pub async fn next(&mut self) -> Result<Option<Location>, Error> {
         let end = self.segment.written();
@@ -167,22 +159,25 @@ impl<'a> Records<'a> {
                     return Ok(Some(location));
                 }
             }
-            self.note_damage();
-            self.offset += self.zeros().max(GRAIN);
+            let zeros = self.zeros();
+            let passed_over = (zeros / GRAIN * GRAIN).saturating_sub(GRAIN).max(GRAIN);
+            self.note_damage(passed_over <= zeros);
+            self.offset += passed_over;
         }
         self.next = self.offset;
         self.end_damage();
         Ok(None)
     }
 
-    /// No record begins at the offset.
-    fn note_damage(&mut self) {
+    /// No record begins at the offset, nor in the next bytes, which may be zeros.
+    fn note_damage(&mut self, are_zeros: bool) {
         let from = self.offset;
         if !std::mem::replace(&mut self.in_damage, true) {
             self.damaged.get_or_insert_with(|| Damaged::at(from));
         }
         if let Some(mut damaged) = self.damaged.take() {
             damaged.note(from, self.rest());
+            damaged.is_blank &= are_zeros;
             self.damaged = Some(damaged);
         }
     }
@@ -242,15 +237,12 @@ impl<'a> Records<'a> {
         rest.get(..Record::len_at(rest)?)
     }
 
-    /// Bytes from the offset on in which no record can begin, as far as they are in memory: what
-    /// was never written is zero. A record's first word may be, its second is not.
+    /// Zeros from the offset on, as far as they are in memory: what was never written is zero. The
+    /// last of them may begin a record: its first word may be zero, its second is not.
     fn zeros(&self) -> u64 {
         let rest = self.rest();
-        let zeros = rest
-            .iter()
-            .position(|&byte| byte != 0)
-            .unwrap_or(rest.len()) as u64;
-        (zeros / GRAIN * GRAIN).saturating_sub(GRAIN)
+        let other = rest.iter().position(|&byte| byte != 0);
+        other.unwrap_or(rest.len()) as u64
     }
 
     /// What is in memory from the offset on.

@@ -108,6 +108,8 @@ impl<'a> Replay<'a> {
 
     /// Reads the records of a segment that the checkpoint does not know, and applies them.
     pub async fn segment(&mut self, segment: &Arc<Segment>) -> Result<(), Error> {
+        // Those of a later start: whoever made it may have removed others.
+        self.is_behind |= self.loaded.number.is_some_and(|it| segment.id().0 > it);
         let mut from = START;
         if let Some(covered) = self.loaded.covered(segment.id()) {
             segment.cover(covered);
@@ -115,7 +117,7 @@ impl<'a> Replay<'a> {
             if covered.is_complete {
                 segment.set_written(covered.end);
                 self.report.unread += 1;
-                return Ok(());
+                return segment.trim();
             }
             from = covered.end;
         }
@@ -166,7 +168,9 @@ impl<'a> Replay<'a> {
                     (durable, sealed) = (location.offset(), true);
                     break;
                 }
-                (Kind::Mark, Ok(place)) => durable = durable.max(place),
+                (Kind::Mark, Ok(place)) if place <= location.offset() => {
+                    durable = durable.max(place);
+                }
                 _ => {}
             }
             found.push(this);
@@ -177,7 +181,8 @@ impl<'a> Replay<'a> {
             let reason = "the disk can't read all of it, and no checkpoint knows its records";
             return Err(Error::disk(&segment.path)(io::Error::other(reason)));
         }
-        if let Some(torn) = damages.iter().position(|it| it.2 > durable) {
+        let torn = damages.iter().position(|it| it.2 > durable);
+        if let Some(torn) = torn {
             let (damaged, whole, _) = &damages[torn];
             found.truncate(*whole);
             let is_lost = damaged.from < durable;
@@ -195,13 +200,16 @@ impl<'a> Replay<'a> {
             }
         }
         if !sealed {
+            let behind = records.take_damage();
+            let mut is_blank = torn.is_none() && behind.is_none_or(|it| it.is_blank);
             // A batch whose end is missing.
             while found.last().is_some_and(|it| it.goes_on) {
                 found.pop();
+                is_blank = false;
             }
             let end = found.last().map_or(from, |it| it.end);
             segment.set_written(end);
-            match records.is_blank(end).await? {
+            match is_blank {
                 true => segment.trim()?,
                 // It may be worth a look.
                 false => self.report.incomplete.push((segment.path.clone(), end)),

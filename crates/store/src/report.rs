@@ -17,7 +17,8 @@ pub struct Report {
     pub checkpoints: Vec<(PathBuf, String)>,
     /// Segments whose headers are damaged. It costs nothing: their records were read.
     pub headers: Vec<PathBuf>,
-    /// Damaged places in segments that were sealed, as far as they are not more than 100.
+    /// Damaged places of which it is known that they were on the disk, as far as they are not more
+    /// than 100.
     pub damaged: Vec<Dropped>,
     /// Bytes of all damaged places.
     pub damaged_bytes: u64,

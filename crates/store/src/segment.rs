@@ -13,7 +13,7 @@ use timberline_io::{BLOCK, Buffer, Disk, File, Mode};
 use crate::checkpoint::Covered;
 use crate::header::Header;
 use crate::location::{Location, SegmentId};
-use crate::record::Kind;
+use crate::record::{Kind, bytes_of};
 use crate::{Error, Options};
 
 /// Where records begin.
@@ -119,9 +119,11 @@ impl Segment {
         }
     }
 
-    /// Gives the space behind its last record back, to which none is appended any more.
+    /// Gives the space behind its last record back, to which none is appended any more. The one
+    /// that seals it, if there is one, may not count as written.
     pub fn trim(&self) -> Result<(), Error> {
-        let needed = self.written().next_multiple_of(BLOCK as u64);
+        let sealed = self.written() + bytes_of(0, 0, false) as u64;
+        let needed = sealed.next_multiple_of(BLOCK as u64);
         let trimmed = match self.file.len() {
             Ok(len) if len > needed => self.file.set_len(needed),
             len => len.map(|_| ()),

@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 use std::path::Path;
 
-use timberline_io::{Disk, Faults, Mode};
+use timberline_io::{Buffer, Disk, Faults, Mode};
 use timberline_store::{Batch, Dropped, Durability, Error, Options, Shortened, Store, join};
 
 use crate::checkpoints::beside_maintenance;
@@ -91,40 +91,39 @@ fn a_damaged_record_costs_that_record() {
 /// costs as little as in a segment that was sealed. What came last may be where a crash ended it.
 #[test]
 fn a_damaged_record_costs_that_record_after_a_kill() {
-    const BYTES: u64 = 24 + 8 + 696;
     let count = 60u64;
-    for (damaged, is_last) in [(3, false), (40, false), (count - 1, true)] {
+    let value = |key: u64| [1 + key as u8; 696];
+    for (damaged, is_last) in [(0, false), (3, false), (40, false), (count - 1, true)] {
         let (simulation, disk, mut driver) = simulated(7);
-        let options = Options {
-            durability: Durability::Each,
-            ..options()
+        let path = Path::new("store/000000.segment");
+        let open = async || {
+            let opened = Store::open_on(&disk, Path::new("store"), options()).await;
+            opened.expect("it opens")
         };
-        let put = async || {
-            let opened = Store::open_on(&disk, Path::new("store"), options.clone()).await;
-            let (store, _) = opened.expect("it opens");
+        driver.block_on(async {
+            let (store, _) = open().await;
             let work = async {
                 for key in 0..count {
-                    let put = store.put(&key.to_le_bytes(), &[key as u8; 696]).await;
+                    let put = store.put(&key.to_le_bytes(), &value(key)).await;
                     put.expect("there is space");
                 }
             };
             beside_maintenance(&store, work).await;
-        };
-        driver.block_on(put());
-        let path = Path::new("store/000000.segment");
-        // Behind each record but the first, one says that those before are on the disk.
-        let offset = 4096 + damaged * BYTES + damaged.saturating_sub(1) * 32;
+        });
+        let bytes = driver.block_on(whole(&disk, path));
+        let at = bytes.windows(696).position(|it| it == value(damaged));
+        let at = at.expect("it is there") as u64;
         simulation
-            .flip_bit(path, 8 * (offset + 400))
+            .flip_bit(path, 8 * (at + 400))
             .expect("it is there");
+        let offset = at - 24 - 8;
         for round in 0..2 {
             driver.block_on(async {
-                let opened = Store::open_on(&disk, Path::new("store"), options.clone()).await;
-                let (store, report) = opened.expect("it opens");
+                let (store, report) = open().await;
                 assert_eq!(report.keys as u64, count - 1, "{round}");
                 for key in (0..count).filter(|&key| key != damaged) {
-                    let value = store.get(&key.to_le_bytes()).await.expect("it is read");
-                    assert_eq!(value, Some(vec![key as u8; 696]));
+                    let found = store.get(&key.to_le_bytes()).await.expect("it is read");
+                    assert_eq!(found, Some(value(key).to_vec()));
                 }
                 let dropped = Dropped {
                     path: path.into(),
@@ -140,6 +139,57 @@ fn a_damaged_record_costs_that_record_after_a_kill() {
                 assert_eq!(check.damaged.len(), usize::from(!is_last));
             });
         }
+    }
+}
+
+async fn whole(disk: &Disk, path: &Path) -> Vec<u8> {
+    let file = disk.open_file(path, Mode::read()).expect("it is there");
+    let bytes = file.len().expect("it is there") as usize;
+    let buffer = Buffer::zeroed(bytes).expect("there is memory");
+    let (buffer, read) = file.read_exact(buffer, 0..bytes, 0).await;
+    read.expect("it is read");
+    buffer.to_vec()
+}
+
+/// Nothing says that what is damaged was on the disk: what is behind it is dropped, which is told,
+/// and stays in its file. That file is not taken for one in which nothing was written.
+#[test]
+fn what_is_dropped_behind_damage_is_told_and_stays() {
+    let path = Path::new("store/000000.segment");
+    // A bit, or all of the record: the store may have been killed before its block was written.
+    for zeros in [false, true] {
+        let (simulation, disk, mut driver) = simulated(7);
+        let (before, after) = driver.block_on(async {
+            let opened = Store::open_on(&disk, Path::new("store"), unmarked()).await;
+            let (store, _) = opened.expect("it opens");
+            let work = async {
+                for key in 0..20u64 {
+                    let put = store.put(&key.to_le_bytes(), &[7; 480]).await;
+                    put.expect("there is space");
+                }
+                store.sync().await.expect("it is written");
+            };
+            beside_maintenance(&store, work).await;
+            drop(store);
+            match zeros {
+                true => {
+                    let file = disk.open_file(path, Mode::create()).expect("it is there");
+                    let zeros = Buffer::zeroed(512).expect("there is memory");
+                    let (_, written) = file.write_all(zeros, 0..512, 4096).await;
+                    written.expect("it is written");
+                }
+                false => simulation.flip_bit(path, 8 * 4200).expect("it is there"),
+            }
+            let before = whole(&disk, path).await;
+            let opened = Store::open_on(&disk, Path::new("store"), unmarked()).await;
+            let (store, report) = opened.expect("it opens");
+            assert_eq!(
+                (store.len(), report.incomplete),
+                (0, vec![(path.into(), 4096)])
+            );
+            (before, whole(&disk, path).await)
+        });
+        assert_eq!(before, after);
     }
 }
 
@@ -223,6 +273,42 @@ fn segments_that_were_cleaned_are_not_missing() {
         let opened = Store::open_on(&disk, Path::new("store"), options()).await;
         let (store, report) = opened.expect("it opens");
         assert_eq!((store.len(), report.shortened), (300, Vec::new()));
+    });
+}
+
+/// Deletes behind a checkpoint may be cleaned, too, when what they hide is gone: then nothing is
+/// behind it.
+#[test]
+fn segments_whose_keys_were_deleted_are_not_missing() {
+    let (_, disk, mut driver) = simulated(7);
+    driver.block_on(async {
+        with_store(&disk, options(), async |store| {
+            for key in 0..100u32 {
+                let put = store.put(&key.to_le_bytes(), &[7; 700]).await;
+                put.expect("there is space");
+            }
+        })
+        .await;
+        // Each ends as by a kill.
+        for start in 0..4 {
+            let opened = Store::open_on(&disk, Path::new("store"), options()).await;
+            let (store, report) = opened.expect("it opens");
+            assert_eq!(report.shortened, [], "{start}");
+            let work = async {
+                for key in 0..100u32 {
+                    store
+                        .delete(&key.to_le_bytes())
+                        .await
+                        .expect("there is space");
+                }
+                // Until maintenance has nothing to do.
+                for _ in 0..1000 {
+                    timberline_io::yield_now().await;
+                }
+                store.sync().await.expect("it is written");
+            };
+            beside_maintenance(&store, work).await;
+        }
     });
 }
 

@@ -4,8 +4,8 @@ use std::collections::BTreeMap;
 use std::path::Path;
 use std::task::{Context, Waker};
 
-use timberline_io::{Disk, Faults};
-use timberline_store::{Batch, Durability, Error, Options, Store};
+use timberline_io::{Disk, Faults, Mode};
+use timberline_store::{Batch, Durability, Error, Options, Store, join};
 
 use crate::checkpoints::beside_maintenance;
 use crate::{SEGMENT, options, simulated, with_store};
@@ -338,6 +338,35 @@ fn a_store_on_a_full_disk_opens_after_a_crash() {
     }));
 }
 
+#[test]
+fn what_a_store_did_not_use_of_its_last_segments_is_given_back() {
+    for is_closed in [false, true] {
+        let (_, disk, mut driver) = simulated(14);
+        driver.block_on(async {
+            let opened = Store::open_on(&disk, Path::new("store"), options()).await;
+            let (store, _) = opened.expect("it opens");
+            let work = async {
+                store.put(b"key", b"value").await.expect("there is space");
+                if is_closed {
+                    store.close();
+                }
+            };
+            match is_closed {
+                true => join(work, store.maintain()).await.1.expect("it is closed"),
+                false => beside_maintenance(&store, work).await,
+            }
+            drop(store);
+            for _ in 0..2 {
+                let opened = Store::open_on(&disk, Path::new("store"), options()).await;
+                assert_eq!(opened.expect("it opens").0.len(), 1);
+                let file = disk.open_file(Path::new("store/000000.segment"), Mode::read());
+                let bytes = file.and_then(|it| it.len()).expect("it is there");
+                assert_eq!(bytes, 8192, "{is_closed}");
+            }
+        });
+    }
+}
+
 /// What opening begins is as long as the disk has space for: what the last start left, less what it
 /// wrote.
 #[test]
@@ -364,15 +393,25 @@ fn a_store_on_a_full_disk_opens_again_and_again() {
     let put = driver.block_on(fill());
     for round in 0..ROUNDS {
         simulation.set_faults(Faults {
-            capacity: simulation.used(),
+            // For a checkpoint, where the store is closed, and for no segment.
+            capacity: simulation.used() + SEGMENT / 2,
             ..Faults::default()
         });
         driver.block_on(async {
             let opened = Store::open_on(&disk, Path::new("store"), options()).await;
             let (store, report) = opened.unwrap_or_else(|error| panic!("{round}: {error}"));
             assert_eq!(report.keys, (put - round) as usize);
-            let deleted = beside_maintenance(&store, store.delete(&round.to_be_bytes())).await;
-            assert!(deleted.expect("deletes go on"));
+            let work = async {
+                let deleted = store.delete(&round.to_be_bytes()).await;
+                assert!(deleted.expect("deletes go on"));
+                if round % 2 == 1 {
+                    store.close();
+                }
+            };
+            match round % 2 {
+                0 => beside_maintenance(&store, work).await,
+                _ => join(work, store.maintain()).await.1.expect("it is closed"),
+            }
         });
     }
     driver.block_on(with_store(&disk, options(), async |store| {
