@@ -4,7 +4,7 @@
 //! Elements have letters, in both. A letter has its elements in the order of their names.
 
 use timberline_remote::records::Walk;
-use timberline_store::{KeyValue, Scan};
+use timberline_store::{KeyValue, Scan, Store};
 
 use crate::memory::Held;
 
@@ -16,6 +16,17 @@ pub const LETTERS: [u8; 4] = [b'f', b'l', b'm', b'z'];
 
 /// Where an element's name begins in its key in the store: behind the letter and the id.
 pub(super) const NAME: usize = 9;
+
+/// The greatest id of all elements, those included that are to be removed; 0 if there are none.
+pub(super) fn last_id(store: &Store) -> u64 {
+    let last = |letter: u8| {
+        let key = store.keys(&[letter][..]..&[letter + 1][..]).next_back()?;
+        let id = key.get(1..NAME)?.try_into().ok()?;
+        Some(u64::from_be_bytes(id))
+    };
+    let letters = LETTERS.into_iter().chain([b'd']);
+    letters.filter_map(last).max().unwrap_or(0)
+}
 
 /// Which elements of a letter are wanted, and in which order.
 #[derive(Clone, Copy, Default)]

@@ -134,10 +134,14 @@ impl Keyspace {
         pool: Option<PoolKeys>,
         memory: Arc<Memory>,
     ) -> Result<Keyspace, Error> {
-        let next = store.get(&ids_key()).await?;
+        let next = match store.get(&ids_key()).await {
+            // Elements say as much.
+            Err(StoreError::Corrupt(..)) => None,
+            found => found?.and_then(|it| it.try_into().ok()),
+        };
         let next = next
-            .and_then(|it| it.try_into().ok())
-            .map_or(1, u64::from_le_bytes);
+            .map_or(1, u64::from_le_bytes)
+            .max(elements::last_id(&store) + 1);
         let others = next + IDS;
         let unwritten = match store.put(&ids_key(), &others.to_le_bytes()).await {
             Ok(()) => None,
