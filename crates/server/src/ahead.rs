@@ -49,7 +49,7 @@ impl Ahead {
     ) -> (usize, Option<Broken>) {
         self.clear();
         // Most commands are the same as the one before.
-        let (mut last, mut command) = (&input[..0], None);
+        let (mut last, mut command) = (None, None);
         while self.commands.len() < if one { 1 } else { MOST } {
             let rest = &input[start..];
             let taken = match parser.next(rest, limits) {
@@ -59,15 +59,15 @@ impl Ahead {
             };
             let args = parser.args(rest);
             if let Some(name) = args.get(0) {
-                if name != last {
+                if Some(name) != last {
                     command = find(name);
                 }
                 let first = self.ranges.len();
                 self.ranges.extend_from_slice(args.ranges());
                 let words = parser.words();
                 last = match words {
-                    Some(_) => &[],
-                    None => &rest[args.ranges()[0].clone()],
+                    Some(_) => None,
+                    None => Some(&rest[args.ranges()[0].clone()]),
                 };
                 self.commands.push(Parsed {
                     command,

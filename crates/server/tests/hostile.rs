@@ -115,6 +115,19 @@ fn a_command_that_takes_too_much_memory_ends_its_connection() {
     assert_eq!(server.client().says("PING"), "+PONG\r\n");
 }
 
+/// A name that is empty is none, whatever was sent in front of it.
+#[test]
+fn an_empty_name_is_not_the_one_before() {
+    let folder = Folder::new();
+    let server = Running::new(&folder);
+    let mut client = server.client();
+    client.send(b"INCR n\r\n*2\r\n$0\r\n\r\n$1\r\nn\r\nGET n\r\n");
+    assert_eq!(client.reply(), b":1\r\n");
+    let unknown = b"-ERR unknown command '', with args beginning with: 'n' \r\n";
+    assert_eq!(client.reply(), unknown);
+    assert_eq!(client.reply(), b"$1\r\n1\r\n");
+}
+
 #[test]
 fn a_client_that_does_not_read_is_not_waited_for_by_others_and_keeps_no_lock() {
     let folder = Folder::new();

@@ -192,7 +192,7 @@ pub(super) async fn fetch(
                 (*end).min(len - 1)
             };
             let start = absolute(*start);
-            let count = usize::try_from(last - start + 1).unwrap_or(0);
+            let count = usize::try_from(last.saturating_sub(start).saturating_add(1)).unwrap_or(0);
             let members = keyspace.by_score(entry, &[], None, request.reverse);
             members.take(start as u64, count, &call.held).await?
         }
