@@ -100,10 +100,10 @@ fn a_restore_that_fails_leaves_nothing() {
     assert!(line.contains("other.segment: this is no segment"), "{line}");
     std::fs::remove_file(other).unwrap();
 
-    // A limit on the size of files stands in for a full disk.
+    // A limit on the size of files, one block, stands in for a full disk.
     let command = copy("restore", &backup, &to);
     let mut shell = Command::new("bash");
-    shell.args(["-c", "trap '' XFSZ; ulimit -f 8; exec \"$0\" \"$@\""]);
+    shell.args(["-c", "trap '' XFSZ; ulimit -f 4; exec \"$0\" \"$@\""]);
     shell.arg(command.get_program()).args(command.get_args());
     let output = shell.output().unwrap();
     assert_eq!(output.status.code(), Some(1), "{}", stderr(&output));
