@@ -31,6 +31,7 @@ mod too_long;
 mod transaction;
 mod waiting_lists;
 
+use std::borrow::Cow;
 use std::iter::once;
 use std::ops::Range;
 use std::pin::Pin;
@@ -43,7 +44,7 @@ use crate::keyspace::{
     Entry, Failed, Fetched, Hint, Keyspace, Kind, Known, Locks, Place, StoreKey, string_key,
 };
 use crate::memory::Held;
-use crate::resp::{Args, Writer};
+use crate::resp::{Args, Protocol, Writer};
 use crate::seldom::Seldom;
 use crate::session::Session;
 use crate::shared::Shared;
@@ -239,9 +240,9 @@ pub(crate) async fn dispatch(
     };
     let _held = match held {
         Ok(held) => held,
-        Err(refused) => {
-            self::refused(shared, session, found);
-            return out.error(&refused);
+        Err(why) => {
+            refused(shared, session, found);
+            return out.error(&why);
         }
     };
     if let Some(transaction) = &mut session.transaction
@@ -412,77 +413,56 @@ fn admitted(
         out.error_bytes(&unknown(args));
         return None;
     };
-    if !command.takes(args.len()) {
-        refuse(
-            command,
-            out,
-            &format!(
-                "ERR wrong number of arguments for '{}' command",
-                command.name
-            ),
-        );
-        return None;
+    match reason_against(shared, session, command, args, out.protocol) {
+        Some(why) => {
+            refuse(command, out, &why);
+            None
+        }
+        None => Some(command),
     }
-    if !session.authenticated && !command.flags.has(Flags::NO_AUTH) {
-        refuse(command, out, "NOAUTH Authentication required.");
-        return None;
+}
+
+/// Why a command with these arguments can't be run, if it can't.
+fn reason_against(
+    shared: &Shared,
+    session: &Session,
+    command: &'static Command,
+    args: Args<'_>,
+    protocol: Protocol,
+) -> Option<Cow<'static, str>> {
+    let (name, has) = (command.name, |flag| command.flags.has(flag));
+    if !command.takes(args.len()) {
+        return Some(format!("ERR wrong number of arguments for '{name}' command").into());
+    }
+    if !session.authenticated && !has(Flags::NO_AUTH) {
+        return Some("NOAUTH Authentication required.".into());
     }
     if !session.user.has_all_rights()
         && let Some(denied) = acl::denied(shared, session, command, args)
     {
-        refuse(command, out, &acl::refusal(&denied));
-        return None;
+        return Some(acl::refusal(&denied).into());
     }
-    if session.is_subscribed()
-        && out.protocol == crate::resp::Protocol::Two
-        && !command.flags.has(Flags::SUBSCRIBED)
-    {
-        refuse(
-            command,
-            out,
-            &format!(
-                "ERR Can't execute '{}': only (P|S)SUBSCRIBE / (P|S)UNSUBSCRIBE / PING / QUIT / RESET \
-             are allowed in this context",
-                command.name
-            ),
+    if session.is_subscribed() && protocol == Protocol::Two && !has(Flags::SUBSCRIBED) {
+        let why = format!(
+            "ERR Can't execute '{name}': only (P|S)SUBSCRIBE / (P|S)UNSUBSCRIBE / PING / QUIT / \
+             RESET are allowed in this context"
         );
-        return None;
+        return Some(why.into());
     }
-    if session.transaction.is_some() && command.flags.has(Flags::NOT_IN_MULTI) {
-        refuse(command, out, "ERR Command not allowed inside a transaction");
-        return None;
+    if session.transaction.is_some() && has(Flags::NOT_IN_MULTI) {
+        return Some("ERR Command not allowed inside a transaction".into());
     }
     if shared.config.options.evict && command.is_of_many_records() {
-        refuse(
-            command,
-            out,
-            &format!(
-                "ERR this server is a cache (--evict) and has strings only: no '{}'",
-                command.name
-            ),
-        );
-        return None;
+        let why = format!("ERR this server is a cache (--evict) and has strings only: no '{name}'");
+        return Some(why.into());
     }
     if shared.keyspace.node().is_some() && !cluster::serves(command) {
-        refuse(
-            command,
-            out,
-            &format!(
-                "ERR a node of a cluster (--cluster) does not have '{}'",
-                command.name
-            ),
-        );
-        return None;
+        return Some(format!("ERR a node of a cluster (--cluster) does not have '{name}'").into());
     }
-    if command.flags.has(Flags::GROWS) && shared.is_over_memory() {
-        refuse(
-            command,
-            out,
-            "OOM command not allowed when used memory > 'maxmemory'.",
-        );
-        return None;
+    if has(Flags::GROWS) && shared.is_over_memory() {
+        return Some("OOM command not allowed when used memory > 'maxmemory'.".into());
     }
-    Some(command)
+    None
 }
 
 /// Writes why a command can't be run. That of EXEC tells that the transaction is over.
