@@ -126,9 +126,6 @@ fn size(text: &str) -> Result<u64, String> {
     bytes.ok_or_else(|| "a number with a unit: KB, MB, GB or TB".into())
 }
 
-/// Segments that a store has space for, at least.
-const SEGMENTS: u64 = 8;
-
 impl Args {
     fn options(&self) -> Result<Options, Failure> {
         let mut options = Options::new(&self.dir);
@@ -164,10 +161,11 @@ impl Args {
             options.segment_bytes = bytes;
         }
         options.capacity = self.capacity.unwrap_or(u64::MAX);
-        let least = SEGMENTS.saturating_mul(options.segment_bytes);
+        let segments = timberline_store::Options::LEAST_SEGMENTS as u64;
+        let least = segments.saturating_mul(options.segment_bytes);
         if options.capacity < least {
             return Err(Failure::Impossible(format!(
-                "--capacity: a store has space for {SEGMENTS} segments of {} MB: give at least \
+                "--capacity: a store has space for {segments} segments of {} MB: give at least \
                  {}MB",
                 options.segment_bytes >> 20,
                 least.div_ceil(1 << 20)

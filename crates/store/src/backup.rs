@@ -11,7 +11,7 @@ use std::path::{Path, PathBuf};
 use timberline_io::{BLOCK, Buffer, Disk, File, Lock, Mode, SECTOR};
 
 use crate::segment::{is_segment, number_of, path};
-use crate::{Error, Store};
+use crate::{Error, Store, recovery};
 
 /// What was copied.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
@@ -114,16 +114,14 @@ fn segments_of(disk: &Disk, backup: &Path) -> Result<Vec<PathBuf>, Error> {
 /// Keeps those out who would change the files of a backup while they are copied. Where nothing can
 /// be written, nobody has it open.
 fn lock(disk: &Disk, backup: &Path) -> Result<Option<Lock>, Error> {
-    let path = backup.join("lock");
-    match disk.lock(&path) {
-        Ok(lock) => Ok(Some(lock)),
-        Err(error) => match error.kind() {
-            ErrorKind::WouldBlock => Err(Error::InUse(backup.into())),
+    match recovery::lock(disk, backup) {
+        Err(Error::Disk(path, error)) => match error.kind() {
             ErrorKind::ReadOnlyFilesystem => Ok(None),
             // Of another user, who has not opened it since it was made.
             ErrorKind::PermissionDenied if !path.exists() => Ok(None),
-            _ => Err(Error::disk(&path)(error)),
+            _ => Err(Error::Disk(path, error)),
         },
+        locked => locked.map(Some),
     }
 }
 

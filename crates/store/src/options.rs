@@ -101,6 +101,8 @@ impl Default for Options {
 }
 
 impl Options {
+    /// The fewest segments that [`capacity`](Self::capacity) can have space for.
+    pub const LEAST_SEGMENTS: usize = 8;
     /// The least that [`memory_bytes`](Self::memory_bytes) can be.
     pub const LEAST_MEMORY: u64 = 2 * BUFFERS;
 
@@ -152,11 +154,11 @@ impl Options {
             )));
         }
         Options::check_memory(self.memory_bytes)?;
-        if self.segments() < 8 {
+        if self.segments() < Options::LEAST_SEGMENTS {
             return Err(Error::Configuration(format!(
                 "a capacity of {} bytes: with segments of {bytes} it is at least {}",
                 self.capacity,
-                8 * bytes
+                Options::LEAST_SEGMENTS as u64 * bytes
             )));
         }
         Ok(())

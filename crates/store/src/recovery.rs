@@ -150,7 +150,7 @@ async fn create_both(
 }
 
 /// Two processes that write to one store would destroy it.
-fn lock(disk: &Disk, folder: &Path) -> Result<Lock, Error> {
+pub(crate) fn lock(disk: &Disk, folder: &Path) -> Result<Lock, Error> {
     let path = folder.join("lock");
     disk.lock(&path).map_err(|error| match error.kind() {
         io::ErrorKind::WouldBlock => Error::InUse(folder.into()),

@@ -246,16 +246,20 @@ fn segments_that_are_gone_or_cut_off_are_named() {
     });
 }
 
+async fn put_sevens(store: &Store, keys: u32) {
+    for key in 0..keys {
+        let put = store.put(&key.to_le_bytes(), &[7; 700]).await;
+        put.expect("there is space");
+    }
+}
+
 /// Cleaning removes segments behind a checkpoint: none of them is missing.
 #[test]
 fn segments_that_were_cleaned_are_not_missing() {
     let (_, disk, mut driver) = simulated(7);
     driver.block_on(async {
         with_store(&disk, options(), async |store| {
-            for key in 0..300u32 {
-                let put = store.put(&key.to_le_bytes(), &[7; 700]).await;
-                put.expect("there is space");
-            }
+            put_sevens(store, 300).await;
         })
         .await;
         let opened = Store::open_on(&disk, Path::new("store"), options()).await;
@@ -283,10 +287,7 @@ fn segments_whose_keys_were_deleted_are_not_missing() {
     let (_, disk, mut driver) = simulated(7);
     driver.block_on(async {
         with_store(&disk, options(), async |store| {
-            for key in 0..100u32 {
-                let put = store.put(&key.to_le_bytes(), &[7; 700]).await;
-                put.expect("there is space");
-            }
+            put_sevens(store, 100).await;
         })
         .await;
         // Each ends as by a kill.
