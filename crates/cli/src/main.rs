@@ -7,6 +7,7 @@
 mod backup;
 mod bars;
 mod bench;
+mod cached;
 mod check;
 mod cluster;
 mod disk;

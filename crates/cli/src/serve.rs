@@ -8,6 +8,7 @@ use timberline_store::{CacheMemory, Caching, Error as StoreError, IndexMap, Inde
 use timberline_tier::topology::Topology;
 use timberline_tree::{Art, BTree, Builder};
 
+use crate::cached::Cached;
 use crate::disk::{self, Files};
 use crate::parse::{address, whole};
 use crate::tiers::Nodes;
@@ -22,15 +23,6 @@ enum Promise {
     Interval,
     /// Acknowledge what is on the disk; a crash loses nothing
     Each,
-}
-
-/// What `--cache` takes.
-#[derive(Clone, Copy, clap::ValueEnum)]
-enum Cached {
-    /// Values
-    Values,
-    /// Blocks of 4 KiB: for records that were written one after the other and are read together
-    Blocks,
 }
 
 #[derive(clap::Args)]
@@ -72,6 +64,10 @@ pub struct Args {
     /// What is kept in memory of what was read or written
     #[arg(long, value_enum, default_value = "values", value_name = "WHAT")]
     cache: Cached,
+    /// Keep no more of that than this in fast memory, what is read most; the rest is in slow
+    /// memory, as with --index-fast-memory. Values of more than 64 KiB are not kept then
+    #[arg(long, value_parser = memory, help_heading = "Memory", value_name = "BYTES")]
+    cache_fast_memory: Option<u64>,
     /// The most bytes on the disk (as much as there is by default)
     #[arg(long, value_parser = size, value_name = "BYTES")]
     capacity: Option<u64>,
@@ -135,15 +131,13 @@ impl Args {
         options.disk = disk::kind(self.disk);
         options.backups.clone_from(&self.backups);
         options.memory = self.memory;
-        options.index = IndexMemory::plain(self.index_map);
-        match self.index_fast_memory {
-            Some(fast) => options.index = self.index(fast)?,
-            None if self.nodes.are_named() => {
-                let line =
-                    "--fast-nodes and --slow-nodes are for --index-fast-memory: give it, too";
-                return Err(Failure::Impossible(line.into()));
-            }
-            None => {}
+        options.index = self.index()?;
+        options.caching = self.caching()?;
+        let fast = self.index_fast_memory.or(self.cache_fast_memory);
+        if fast.is_none() && self.nodes.are_named() {
+            let line = "--fast-nodes and --slow-nodes are for --index-fast-memory and \
+                        --cache-fast-memory: give one of these, too";
+            return Err(Failure::Impossible(line.into()));
         }
         for (option, path) in [
             ("--dir", Some(&self.dir)),
@@ -153,10 +147,6 @@ impl Args {
                 folder::there_or_new(path).map_err(|it| it.of(option))?;
             }
         }
-        options.caching = match self.cache {
-            Cached::Values => Caching::Values,
-            Cached::Blocks => Caching::BlocksIn(CacheMemory::default()),
-        };
         if let Some(bytes) = self.segment {
             options.segment_bytes = bytes;
         }
@@ -200,28 +190,52 @@ impl Args {
         }
     }
 
-    /// An index with so much fast memory.
-    fn index(&self, fast: u64) -> Result<IndexMemory, Failure> {
-        let found = Topology::discover(Path::new("/")).map_err(Failure::impossible)?;
-        let topology = self.nodes.apply(found)?;
-        let [fast_nodes, slow_nodes] = [0, 1].map(|tier| topology.tier_nodes(tier).to_vec());
-        if slow_nodes.is_empty() {
-            let line = "--index-fast-memory: this machine has one kind of memory; leave it out, or \
-                        name NUMA nodes with --slow-nodes";
-            return Err(Failure::Impossible(line.into()));
-        }
-        let slow = self.memory as usize;
-        let tiers = Tiers {
-            fast: fast as usize,
-            slow,
-            fast_nodes,
-            slow_nodes,
+    /// The index, in plain memory or in tiers.
+    fn index(&self) -> Result<IndexMemory, Failure> {
+        let Some(fast) = self.index_fast_memory else {
+            return Ok(IndexMemory::plain(self.index_map));
         };
+        let tiers = self.tiers("--index-fast-memory", fast)?;
         Ok(match self.index_map {
             IndexMap::Art => IndexMemory::of(move || tiers.of(Art::<[u8], u64>::builder()).build()),
             IndexMap::BTree => {
                 IndexMemory::of(move || tiers.of(BTree::<[u8], u64>::builder()).build())
             }
+        })
+    }
+
+    /// What is cached, and where.
+    fn caching(&self) -> Result<Caching, Failure> {
+        let memory = match self.cache_fast_memory {
+            None => None,
+            Some(fast) => {
+                let tiers = self.tiers("--cache-fast-memory", fast)?;
+                Some(CacheMemory::of(move || tiers.of(Art::builder()).build()))
+            }
+        };
+        Ok(match (self.cache, memory) {
+            (Cached::Values, None) => Caching::Values,
+            (Cached::Values, Some(memory)) => Caching::ValuesIn(memory),
+            (Cached::Blocks, memory) => Caching::BlocksIn(memory.unwrap_or_default()),
+        })
+    }
+
+    /// So much fast memory, as this option says, and slow memory beside it.
+    fn tiers(&self, option: &str, fast: u64) -> Result<Tiers, Failure> {
+        let found = Topology::discover(Path::new("/")).map_err(Failure::impossible)?;
+        let topology = self.nodes.apply(found)?;
+        let [fast_nodes, slow_nodes] = [0, 1].map(|tier| topology.tier_nodes(tier).to_vec());
+        if slow_nodes.is_empty() {
+            return Err(Failure::Impossible(format!(
+                "{option}: this machine has one kind of memory; leave it out, or name NUMA nodes \
+                 with --slow-nodes"
+            )));
+        }
+        Ok(Tiers {
+            fast: fast as usize,
+            slow: self.memory as usize,
+            fast_nodes,
+            slow_nodes,
         })
     }
 }

@@ -216,6 +216,10 @@ fn bad_input_is_refused_in_one_line() {
             &format!("--metrics: can't listen at {taken}: "),
         ),
         (&["--slow-nodes", "0"], "--index-fast-memory"),
+        (
+            &["--cache-fast-memory", "64MB", "--slow-nodes", "777"],
+            "node 777",
+        ),
         (&["--index-map", "hash"], "give art or btree"),
         (
             &["--index-fast-memory", "64MB", "--slow-nodes", "777"],
