@@ -10,6 +10,9 @@ use crate::known::known;
 /// Records to load, if no number is given.
 pub const RECORDS: u64 = 2_000_000;
 
+/// Bytes of a map's keys, if no number is given.
+pub const KEY_BYTES: usize = 8;
+
 /// Arguments that describe the load.
 #[derive(clap::Args)]
 #[command(next_help_heading = "Load")]
@@ -37,14 +40,10 @@ pub struct Loads {
     /// 64-bit numbers]
     #[arg(long, value_name = "FILE", conflicts_with = "trace")]
     keys: Option<PathBuf>,
-    /// Bytes of a key, 8 to 128; above 8 for art and masstree only: the number repeated
-    #[arg(
-        long,
-        default_value_t = 8,
-        value_name = "BYTES",
-        conflicts_with = "keys"
-    )]
-    pub key_bytes: usize,
+    /// Bytes of a key, 8 to 128; above 8 for art, masstree and stores only: the number repeated
+    /// [default: 8; of a store: 16]
+    #[arg(long, value_name = "BYTES", conflicts_with = "keys")]
+    pub key_bytes: Option<usize>,
     /// Bytes of a value, 8 to 2048; above 8 they are stored outside the leaves
     #[arg(long, default_value_t = 8, value_name = "BYTES")]
     pub value_bytes: usize,

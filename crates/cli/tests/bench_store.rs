@@ -107,6 +107,59 @@ fn an_index_in_slow_memory_is_measured_beside_one_in_dram() {
 }
 
 #[test]
+fn a_cache_of_blocks_that_evicts_is_measured() {
+    let scratch = Scratch::new();
+    let folder = scratch.path("store");
+    // 15 MB of records.
+    let args = [
+        "--records=100000",
+        "--key-bytes=24",
+        "--cached=blocks",
+        "--cache-bytes=2MB",
+        "--capacity=11MB",
+        "--evict",
+    ];
+    let output = store(&folder, &[&args[..], &["--json", "-"]].concat())
+        .output()
+        .unwrap();
+    assert_eq!(output.status.code(), Some(0), "{}", stderr(&output));
+    let json: Value = serde_json::from_str(&stdout(&output)).unwrap();
+    assert_eq!(json["setting"]["cached"], "blocks");
+    let figures = json["outcome"]["figures"].as_array().unwrap();
+    let figure = |name: &str| {
+        let found = figures.iter().find(|it| it["name"] == name);
+        found.unwrap_or_else(|| panic!("no {name:?} in {figures:?}"))["values"]["median"].as_f64()
+    };
+    let [uniform, skewed] = ["uniform", "Zipf 0.99"]
+        .map(|it| figure(&format!("part of the gets that found a record, {it}")).unwrap());
+    assert!(uniform > 0.2 && uniform < skewed && skewed < 1.0, "{json}");
+    assert!(figure("space at its peak ÷ the capacity") <= Some(1.0));
+    assert!(!folder.exists());
+}
+
+#[test]
+fn a_cache_in_slow_memory_is_measured_beside_one_in_dram() {
+    let scratch = Scratch::new();
+    let folder = scratch.path("store");
+    let args = ["--records=50000", "--cache-memory=us1", "--cached=blocks"];
+    let output = store(&folder, &args).output().unwrap();
+    assert_eq!(output.status.code(), Some(0), "{}", stderr(&output));
+    let text = stdout(&output);
+    assert!(
+        text.starts_with("EMULATED: slow memory of the cache"),
+        "{text}"
+    );
+    for row in [
+        "uniform, cache in DRAM",
+        "Zipf 0.99, cache in us1",
+        "us1 ÷ DRAM",
+    ] {
+        assert!(text.contains(row), "{row}: {text}");
+    }
+    assert!(!folder.exists());
+}
+
+#[test]
 fn bad_input_is_one_line_and_nothing_is_lost() {
     let scratch = Scratch::new();
     let file = scratch.write("mine", b"mine");
@@ -125,6 +178,18 @@ fn bad_input_is_one_line_and_nothing_is_lost() {
         (&["--slice", "-1"], "--slice -1: give more than 0 seconds"),
         (&["--warm=1K", "--index-memory=us1"], "cannot be used with"),
         (&["--get-threads=2", "--in-flight=1"], "give from 1 to 1"),
+        (&["--key-bytes=7"], "keys of 7 bytes: give from 8 to 128"),
+        (&["--cached=pages"], "values, blocks"),
+        (&["--evict"], "--capacity"),
+        (&["--capacity=1MB"], "at least 10485760"),
+        (
+            &["--records=200K", "--capacity=20MB"],
+            "or have the oldest go (--evict)",
+        ),
+        (
+            &["--index-memory=us1", "--cache-memory=us1"],
+            "cannot be used with",
+        ),
     ] {
         let line = refused(store(&folder, args));
         assert!(line.contains(named), "{args:?}: {line}");
@@ -168,7 +233,6 @@ fn options_that_mean_nothing_to_a_store_are_refused() {
         ["--index", "btree"],
         ["--workloads", "hs-c"],
         ["--distribution", "uniform"],
-        ["--key-bytes", "16"],
         ["--trace", "t"],
         ["--threads", "2"],
         ["--worker-cores", "1"],

@@ -7,11 +7,12 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 use super::overwrites::overwritten;
+use super::popularity::Popularity;
 use super::process::{Usage, folder_bytes, peak_memory, reset_peak_memory};
-use super::record::{KEY_BYTES, is_value, key, lost, value};
+use super::record::{Key, lost};
 use super::requests::Latencies;
 use super::{Figure, Measured, Outcome, Rounds, Row, SKEW, Setting};
-use crate::workload::{Permutation, Rng, Zipf};
+use crate::workload::{Permutation, Rng};
 use timberline_tier::emulator::LineCounts;
 
 /// What a store does for the bench. Errors are one line.
@@ -38,10 +39,7 @@ pub trait Engine: Sync {
     ///
     /// # Errors
     /// It can't.
-    fn load(
-        &self,
-        records: &mut dyn Iterator<Item = ([u8; KEY_BYTES], Vec<u8>)>,
-    ) -> Result<(), String> {
+    fn load(&self, records: &mut dyn Iterator<Item = (Key, Vec<u8>)>) -> Result<(), String> {
         for (key, value) in records {
             self.put(&key, &value)?;
         }
@@ -111,7 +109,8 @@ impl Run<'_> {
         let setting = self.setting;
         let order = Permutation::new(setting.records, Rng::new(setting.seed, 1));
         let ids = (0..setting.records).map(|nth| order.at(nth));
-        let mut records = ids.map(|id| (key(id), value(id, setting.value_bytes)));
+        let sizes = setting.sizes();
+        let mut records = ids.map(|id| (sizes.key(id), sizes.value(id)));
         let (usage, start) = (Usage::now(), Instant::now());
         engine.load(&mut records)?;
         let loaded = Measured {
@@ -120,6 +119,7 @@ impl Run<'_> {
             usage: Usage::now().since(&usage),
             p50_us: f64::NAN,
             p99_us: f64::NAN,
+            missed: 0,
             lines: LineCounts::default(),
         };
         self.rows.push(Row::new("puts of new keys", &[loaded]));
@@ -128,14 +128,14 @@ impl Run<'_> {
 
     fn reads(&mut self, engine: &dyn Engine) -> Result<(), String> {
         let setting = self.setting;
-        let zipf = Zipf::new(setting.records, SKEW);
-        let scattered = Permutation::new(setting.records, Rng::new(setting.seed, 2));
+        let [any, some] = [Popularity::Uniform, Popularity::Zipf(SKEW)]
+            .map(|it| it.draw(setting.records, setting.seed));
         let [mut uniform, mut skewed] = [(); 2].map(|()| Vec::new());
         let for_a_slice = |_, elapsed| elapsed >= setting.slice;
-        let some = |rng: &mut Rng| get(engine, setting, scattered.at(zipf.rank(rng)));
+        let any = |rng: &mut Rng| get(engine, setting, any(rng));
+        let some = |rng: &mut Rng| get(engine, setting, some(rng));
         self.run(None, &some, &mut |done, _| done >= setting.warm)?;
         for round in 0..=setting.rounds {
-            let any = |rng: &mut Rng| get(engine, setting, rng.below(setting.records));
             let of_any = self.run(None, &any, &mut { for_a_slice })?;
             let of_some = self.run(None, &some, &mut { for_a_slice })?;
             // The first round fills the caches.
@@ -151,9 +151,10 @@ impl Run<'_> {
 
     fn overwrites(&mut self, engine: &dyn Engine) -> Result<(), String> {
         let setting = self.setting;
+        let sizes = setting.sizes();
         let put = |rng: &mut Rng| {
             let id = rng.below(setting.records);
-            engine.put(&key(id), &value(id, setting.value_bytes))
+            engine.put(&sizes.key(id), &sizes.value(id))
         };
         let enough = setting.steady_after();
         self.run(Some(engine), &put, &mut |done, _| done >= enough)?;
@@ -236,15 +237,16 @@ impl Run<'_> {
             usage: Usage::now().since(&usage),
             p50_us: latencies.p50_us(),
             p99_us: latencies.p99_us(),
+            missed: 0,
             lines: LineCounts::default(),
         })
     }
 }
 
 fn get(engine: &dyn Engine, setting: &Setting, id: u64) -> Result<(), String> {
-    let mut is_right = false;
-    let mut show = |found: &[u8]| is_right = is_value(id, setting.value_bytes, found);
-    let is_there = engine.get(&key(id), &mut show)?;
+    let (sizes, mut is_right) = (setting.sizes(), false);
+    let mut show = |found: &[u8]| is_right = sizes.is_value(id, found);
+    let is_there = engine.get(&sizes.key(id), &mut show)?;
     match is_there && is_right {
         true => Ok(()),
         false => Err(lost(id)),
@@ -255,8 +257,8 @@ fn get(engine: &dyn Engine, setting: &Setting, id: u64) -> Result<(), String> {
 mod tests {
     use std::collections::BTreeMap;
 
-    use timberline_store::IndexMap;
-
+    use super::super::record::Sizes;
+    use super::super::setting::tests::setting;
     use super::*;
 
     /// In memory. Forgets each key that ends in this byte.
@@ -282,21 +284,19 @@ mod tests {
         }
     }
 
+    fn sizes(value_bytes: usize) -> Sizes {
+        Sizes {
+            key_bytes: 16,
+            value_bytes,
+        }
+    }
+
     fn measured(name: &str, open: Open) -> Result<Outcome, String> {
-        let name = format!("timberline-engine-{name}-{}", std::process::id());
         let setting = Setting {
-            folder: std::env::temp_dir().join(name),
-            records: 1000,
-            value_bytes: 10,
-            memory_bytes: 1 << 30,
-            index_map: IndexMap::default(),
             in_flight: 3,
             threads: 1,
-            warm: 1_000,
-            slice: Duration::from_millis(20),
             rounds: 2,
-            seed: 1,
-            files: None,
+            ..setting(&format!("engine-{name}"), 1000, 10)
         };
         let outcome = measure_engine(&setting, "none", open, &|| false);
         assert!(!setting.folder.exists(), "the folder is removed");
@@ -306,8 +306,9 @@ mod tests {
     #[test]
     fn any_store_is_measured() {
         let filled = Forgetful::default();
+        let sizes = sizes(10);
         for id in 0..1000 {
-            filled.put(&key(id), &value(id, 10)).unwrap();
+            filled.put(&sizes.key(id), &sizes.value(id)).unwrap();
         }
         let content = filled.0.into_inner().unwrap();
         let open: Open = &|_, _| Ok(Box::new(Forgetful(Mutex::new(content.clone()), None)));
@@ -327,11 +328,12 @@ mod tests {
 
     #[test]
     fn a_value_is_checked_whole() {
-        let right = value(3, 500);
-        assert!(is_value(3, 500, &right) && !is_value(4, 500, &right));
+        let sizes = sizes(500);
+        let right = sizes.value(3);
+        assert!(sizes.is_value(3, &right) && !sizes.is_value(4, &right));
         let mut torn = right.clone();
         torn[499] ^= 1;
-        assert!(!is_value(3, 500, &torn) && !is_value(3, 500, &right[..499]));
+        assert!(!sizes.is_value(3, &torn) && !sizes.is_value(3, &right[..499]));
     }
 
     #[test]

@@ -5,84 +5,72 @@
 //! the disk. With the cache there, some gets need no disk. A store for each kind of memory is
 //! loaded; then they take turns.
 
-use std::sync::Arc;
+use std::fmt;
 
 use futures_util::future::try_join_all;
 use serde::{Deserialize, Serialize};
 use timberline_io::Driver;
-use timberline_store::{CacheMemory, Caching, IndexMap, Options, Store, join};
+use timberline_store::{Options, Store, join};
 use timberline_tier::emulator::{CacheSize, set_thread_cache};
 
 use super::slow_memory::{InSlowMemory, SlowMemory};
 use super::{
-    Draw, Measured, Outcome, Row, Run, SKEW, Setting, Threads, get, measured, one_line, put,
+    Load, Measured, Outcome, Popularity, Requests, Row, Run, SKEW, Setting, Threads, measured,
+    one_line,
 };
-use crate::workload::{Permutation, Rng, Zipf};
+use crate::workload::Rng;
 
 /// Slices of requests in which a placement learns which keys are hot.
 const WARMUP: usize = 3;
 
-/// Which requests are made.
-#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
-pub struct Load {
-    /// θ of their keys; 0 is uniform.
-    pub skew: f64,
-    /// The part of them that overwrites a record; the others read one.
-    pub writes: f64,
-}
-
-impl Load {
-    const UNIFORM: Load = Load {
-        skew: 0.0,
-        writes: 0.0,
-    };
-
-    fn name(self) -> String {
-        match self.skew {
-            0.0 => "uniform".into(),
-            skew => format!("Zipf {skew}"),
-        }
-    }
-}
-
 /// What of a store is in slow memory.
 #[derive(Clone, Copy, PartialEq, Debug, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
 pub enum SlowPart {
     /// Its index; nothing is cached.
     Index,
-    /// A cache of values, of so many bytes.
-    Values(u64),
-    /// A cache of blocks, of so many bytes.
-    Blocks(u64),
+    /// Its cache.
+    Cache,
 }
 
 impl SlowPart {
     /// How a store that has it in slow memory is set up, and where it is found then; `None` for
-    /// DRAM. The index is this map, and takes so many bytes.
+    /// DRAM. The index takes so many bytes.
     fn place(
         self,
+        setting: &Setting,
         memory: Option<&SlowMemory>,
-        (map, index_bytes): (IndexMap, u64),
+        index_bytes: u64,
         options: &Options,
     ) -> (Options, Option<InSlowMemory>) {
         let mut options = options.clone();
-        let (cache_bytes, caching): (u64, fn(CacheMemory) -> Caching) = match self {
-            SlowPart::Values(bytes) => (bytes, Caching::ValuesIn),
-            SlowPart::Blocks(bytes) => (bytes, Caching::BlocksIn),
+        let found = match self {
             SlowPart::Index => {
                 options.cache_bytes = 0;
-                let placed = memory.map(|it| it.index(map, index_bytes));
-                let found = placed.map(|(index, found)| {
+                memory.map(|it| {
+                    let (index, found) = it.index(setting.index_map, index_bytes);
                     options.index = index;
                     found
-                });
-                return (options, found);
+                })
+            }
+            SlowPart::Cache => {
+                let third = setting.live_bytes() / 3;
+                options.cache_bytes = setting.cache_bytes.unwrap_or(third);
+                let (cache, found) = memory.map(|it| it.cache(options.cache_bytes)).unzip();
+                options.caching = setting.cached.in_memory(cache.unwrap_or_default());
+                found
             }
         };
-        let (cache, found) = memory.map(|it| it.cache(cache_bytes)).unzip();
-        options.cache_bytes = cache_bytes;
-        options.caching = caching(cache.unwrap_or_default());
         (options, found)
+    }
+}
+
+impl fmt::Display for SlowPart {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            SlowPart::Index => "index",
+            SlowPart::Cache => "cache",
+        })
     }
 }
 
@@ -116,6 +104,8 @@ pub struct Turn {
     pub slow_lines: f64,
     /// Microseconds that the thread waited for slow memory in a request: what nothing else hid.
     pub waited_us: f64,
+    /// The part that did not miss: less than 1 in a cache.
+    pub found_part: f64,
 }
 
 /// Measures a store that is all in DRAM, and one with a part in the setting's memory. Empty if it
@@ -156,25 +146,22 @@ impl Drop for Reset {
     }
 }
 
-/// Measures gets from stores whose index is in DRAM, and in each of these kinds of memory, or what
-/// there is time for until `is_over`, which then stays true.
+/// Measures gets from stores that have this part in DRAM, and in each of these kinds of memory, or
+/// what there is time for until `is_over`, which then stays true.
 ///
 /// # Errors
 /// One line: a disk that fails, no memory, or a record that is not what was put.
 pub fn measure_in_slow_memory(
     setting: &Setting,
+    part: SlowPart,
     kinds: &[SlowMemory],
     is_over: &dyn Fn() -> bool,
 ) -> Result<Outcome, String> {
     measured(setting, is_over, |run, driver| {
-        let skewed = Load {
-            skew: SKEW,
-            ..Load::UNIFORM
-        };
-        let loads = [Load::UNIFORM, skewed];
+        let loads = [Load::UNIFORM, Load::reads(Popularity::Zipf(SKEW))];
         let cache = CacheSize::default();
-        let subjects = run.stores_in_turns(driver, SlowPart::Index, kinds, &loads, cache)?;
-        run.compare(&loads, &subjects);
+        let subjects = run.stores_in_turns(driver, part, kinds, &loads, cache)?;
+        run.compare(part, &loads, &subjects);
         Ok(())
     })
 }
@@ -212,6 +199,7 @@ impl Measured {
             p99_us: self.p99_us,
             slow_lines: self.slow_lines(),
             waited_us: self.waited_us(),
+            found_part: self.found_part(),
         }
     }
 
@@ -238,11 +226,10 @@ impl Run<'_> {
         cache: CacheSize,
     ) -> Result<Vec<Subject>, String> {
         let setting = self.setting;
-        let map = setting.index_map;
         // A record takes an eighth of a segment at most.
         let segment = (8 * setting.record_bytes()).next_multiple_of(2 << 20);
         let usual = setting.options_with(segment);
-        let (options, _) = part.place(None, (map, 0), &usual);
+        let (options, _) = part.place(setting, None, 0, &usual);
         let folder = setting.folder.join("dram");
         let (_, stats) = self.load(driver, &folder, &options)?;
         let store = self.open(driver, &folder, &options)?;
@@ -252,7 +239,7 @@ impl Run<'_> {
                 return Ok(Vec::new());
             }
             let folder = setting.folder.join(format!("slow {nth}"));
-            let (options, slow) = part.place(Some(kind), (map, stats.index_bytes), &usual);
+            let (options, slow) = part.place(setting, Some(kind), stats.index_bytes, &usual);
             self.load(driver, &folder, &options)?;
             let store = self.open(driver, &folder, &options)?;
             subjects.push(Subject::new(kind.to_string(), store, slow));
@@ -285,20 +272,19 @@ impl Run<'_> {
         };
         let mut rng = Rng::new(setting.seed, 3);
         for load in loads {
-            let zipf = Zipf::new(setting.records, load.skew);
-            let scattered = Permutation::new(setting.records, Rng::new(setting.seed, 2));
-            let draw: Draw = Arc::new(move |rng| scattered.at(zipf.rank(rng)));
+            let draw = load.popularity.draw(setting.records, setting.seed);
             subjects.iter_mut().for_each(|it| it.requests.push(vec![]));
             for turn in 0..WARMUP + setting.rounds {
                 for subject in &mut *subjects {
-                    let drawn = (&draw, &mut rng);
+                    let requests = Requests {
+                        to: self.target(&subject.store),
+                        draw: draw.clone(),
+                        writes: load.writes,
+                    };
                     // What a store has left to do, it does in others' turns, on the same thread.
                     let charge = |on| subject.slow.iter().for_each(|it| it.charge(on));
                     charge(true);
-                    let measured = match load.writes > 0.0 {
-                        true => self.mixed(&subject.store, drawn, load.writes).await,
-                        false => self.gets(&subject.store, drawn, threads).await,
-                    };
+                    let measured = self.requests(&requests, &mut rng, threads).await;
                     charge(false);
                     let measured = measured?;
                     if turn >= WARMUP
@@ -312,38 +298,17 @@ impl Run<'_> {
         Ok(())
     }
 
-    /// Requests of drawn records for a slice, this part of which are puts: by this thread alone.
-    async fn mixed(
-        &mut self,
-        store: &Store,
-        (draw, rng): (&Draw, &mut Rng),
-        writes: f64,
-    ) -> Result<Measured, String> {
-        let setting = self.setting;
-        let make = || {
-            let (store, id) = (store.clone(), draw(rng));
-            let is_put = rng.unit() < writes;
-            async move {
-                match is_put {
-                    true => put(store, id, setting.value_bytes).await,
-                    false => get(store, id, setting.value_bytes).await,
-                }
-            }
-        };
-        self.run(Some(store), make, setting.for_a_slice()).await
-    }
-
-    fn compare(&mut self, loads: &[Load], subjects: &[Subject]) {
+    fn compare(&mut self, part: SlowPart, loads: &[Load], subjects: &[Subject]) {
         let Some((dram, others)) = subjects.split_first() else {
             return;
         };
-        for (load, keys) in loads.iter().map(|it| it.name()).enumerate() {
+        for (load, keys) in loads.iter().map(|it| it.popularity).enumerate() {
             for subject in subjects {
-                let name = format!("{keys}, index in {}", subject.name);
+                let name = format!("{keys}, {part} in {}", subject.name);
                 self.rows.push(Row::new(&name, &subject.requests[load]));
             }
         }
-        for (load, keys) in loads.iter().map(|it| it.name()).enumerate() {
+        for (load, keys) in loads.iter().map(|it| it.popularity).enumerate() {
             for subject in others {
                 let (requests, name) = (&subject.requests[load], &subject.name);
                 let ratios: Vec<f64> = { requests.iter().zip(&dram.requests[load]) }
@@ -357,9 +322,9 @@ impl Run<'_> {
             }
         }
         for subject in others {
-            if let Some(part) = subject.fast_part {
-                let name = format!("part of the index in fast memory: {}", subject.name);
-                self.figure(name, &[part]);
+            if let Some(fast) = subject.fast_part {
+                let name = format!("part of the {part} in fast memory: {}", subject.name);
+                self.figure(name, &[fast]);
             }
         }
     }
@@ -369,30 +334,28 @@ impl Run<'_> {
 mod tests {
     use std::time::Duration;
 
+    use timberline_store::IndexMap;
+
+    use super::super::Cached;
+    use super::super::setting::tests::setting as usual;
     use super::*;
 
     fn setting(name: &str) -> SlowSetting {
-        let name = format!("timberline-index-{}-{name}", std::process::id());
         SlowSetting {
             store: Setting {
-                folder: std::env::temp_dir().join(name),
-                // Several segments: of one, cleaning has all records in a head's memory.
-                records: 20_000,
-                value_bytes: 200,
-                memory_bytes: 256 << 20,
                 index_map: IndexMap::Art,
-                files: None,
-                in_flight: 8,
+                memory_bytes: 256 << 20,
                 threads: 1,
                 warm: 0,
                 slice: Duration::from_millis(10),
                 rounds: 2,
-                seed: 1,
+                // Several segments: of one, cleaning has all records in a head's memory.
+                ..usual(&format!("slow-{name}"), 20_000, 200)
             },
             part: SlowPart::Index,
             memory: "us1".parse().unwrap(),
             load: Load {
-                skew: 0.99,
+                popularity: Popularity::Zipf(0.99),
                 writes: 0.2,
             },
             cpu_cache: 64 << 10,
@@ -403,15 +366,38 @@ mod tests {
     fn stores_take_turns_with_reads_and_writes() {
         let mut setting = setting("mixed");
         // The cache has a part of the records, which take 5 MB.
-        for part in [
-            SlowPart::Blocks(400 << 10),
-            SlowPart::Values(400 << 10),
-            SlowPart::Index,
+        setting.store.cache_bytes = Some(400 << 10);
+        for (part, cached) in [
+            (SlowPart::Cache, Cached::Blocks),
+            (SlowPart::Cache, Cached::Values),
+            (SlowPart::Index, Cached::Values),
         ] {
             setting.part = part;
+            setting.store.cached = cached;
             has_slow_lines(&setting);
         }
         assert!(measure_beside_dram(&setting, &|| true).unwrap().is_empty());
+    }
+
+    #[test]
+    fn a_cache_that_evicts_answers_a_part_of_the_gets() {
+        let mut setting = setting("evicts");
+        setting.part = SlowPart::Cache;
+        // 32 MB of records.
+        setting.store.records = 100_000;
+        setting.store.capacity = Some(22 << 20);
+        setting.store.evict = true;
+        for threads in [1, 2] {
+            setting.store.threads = threads;
+            let all = measure_beside_dram(&setting, &|| false).unwrap();
+            for found in all
+                .iter()
+                .flat_map(|it| &it.turns[0])
+                .map(|it| it.found_part)
+            {
+                assert!((0.3..1.0).contains(&found), "{threads}: {all:?}");
+            }
+        }
     }
 
     #[test]

@@ -9,10 +9,12 @@
 mod as_text;
 mod engine;
 mod in_slow_memory;
+mod load;
 mod maintained;
 mod others;
 mod outcome;
 mod overwrites;
+mod popularity;
 mod process;
 mod raw;
 mod record;
@@ -23,30 +25,31 @@ mod slow_memory;
 use std::fmt::Display;
 use std::path::{Path, PathBuf};
 use std::pin::pin;
-use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use futures_util::future::{Either, select};
-use timberline_io::{BLOCK, Disk, Driver};
+use timberline_io::{BLOCK, Disk, Driver, File};
 use timberline_store::{Options, Stats, Store, join};
 use timberline_tier::emulator::thread_counts;
 
 pub use crate::rounds::Rounds;
-use crate::workload::{Permutation, Rng, Zipf};
+use crate::workload::{Permutation, Rng};
 pub use engine::{Engine, Open, measure_engine};
 pub use in_slow_memory::{
-    InMemory, Load, SlowPart, SlowSetting, Turn, measure_beside_dram, measure_in_slow_memory,
+    InMemory, SlowPart, SlowSetting, Turn, measure_beside_dram, measure_in_slow_memory,
 };
+pub use load::Load;
+use load::{Requests, Target};
 use maintained::Maintained;
-use others::{Done, Draw, Gets, Others, Threads};
+use others::{Done, Others, Share, Threads};
 use outcome::Measured;
 pub use outcome::{Figure, Outcome, Row};
+pub use popularity::Popularity;
 use process::{Usage, peak_memory, reset_peak_memory};
 use raw::{first_segment, read_block};
-pub use record::KEY_BYTES;
-use record::{get, put};
+pub use record::Key;
 use requests::{Latencies, in_flight};
-pub use setting::Setting;
+pub use setting::{Cached, Setting};
 pub use slow_memory::SlowMemory;
 
 /// θ of the skewed gets.
@@ -128,7 +131,7 @@ impl Run<'_> {
         let setting = self.setting;
         let (loaded, stats) = self.load(driver, &setting.folder, options)?;
         self.rows.push(Row::new("puts of new keys", &[loaded]));
-        let index = stats.index_bytes as f64 / setting.records as f64;
+        let index = stats.index_bytes as f64 / stats.keys as f64;
         self.figure("bytes of the index a record", &[index]);
         // A load that was cut short has not put all that the gets expect.
         if (self.is_over)() {
@@ -137,9 +140,10 @@ impl Run<'_> {
         let store = self.open_timed(driver, options, "seconds to open it after a stop")?;
         let maintained = Maintained::begin(&store)?;
         driver.block_on(async {
+            let to = self.target(&store);
             let measured = async {
-                self.reads(&store).await?;
-                self.overwrites(&store).await
+                self.reads(&to).await?;
+                self.overwrites(&to).await
             };
             // It ends without a close.
             match select(pin!(measured), maintained).await {
@@ -157,6 +161,10 @@ impl Run<'_> {
         let store = self.open_timed(driver, options, "seconds to open it after a kill")?;
         store.close();
         driver.block_on(store.maintain()).map_err(one_line)
+    }
+
+    fn target(&self, store: &Store) -> Target {
+        Target::new(store, self.setting.sizes(), self.setting.evict)
     }
 
     /// Opens the store, and says under this name how long that took.
@@ -219,7 +227,7 @@ impl Run<'_> {
             None => Done::default(),
         };
         self.latencies.add(&more.latencies);
-        let done = own? + more.gets;
+        let done = own? + more.requests;
         let elapsed = start.elapsed().as_secs_f64();
         Ok(Measured {
             done,
@@ -227,6 +235,7 @@ impl Run<'_> {
             usage: Usage::now().since(&usage),
             p50_us: self.latencies.p50_us(),
             p99_us: self.latencies.p99_us(),
+            missed: 0,
             lines: lines + more.lines,
         })
     }
@@ -245,12 +254,13 @@ impl Run<'_> {
     ) -> Result<(Measured, Stats), String> {
         let setting = self.setting;
         let store = self.open(driver, folder, options)?;
+        let to = self.target(&store);
         let order = Permutation::new(setting.records, Rng::new(setting.seed, 1));
         let mut next = 0;
         let make = || {
             let id = order.at(next % setting.records);
             next += 1;
-            put(store.clone(), id, setting.value_bytes)
+            to.clone().put(id)
         };
         let slots = setting.in_flight as u64;
         let enough = |done: u64, _| done + slots > setting.records;
@@ -265,15 +275,18 @@ impl Run<'_> {
         maintained.map_err(one_line).and(loaded)
     }
 
-    async fn reads(&mut self, store: &Store) -> Result<(), String> {
+    async fn reads(&mut self, to: &Target) -> Result<(), String> {
         let setting = self.setting;
-        let file = first_segment(&self.disk, &setting.folder)?;
-        let blocks = file.len().map_err(one_line)? / BLOCK as u64;
-        let records = setting.records;
-        let zipf = Zipf::new(records, SKEW);
-        let scattered = Permutation::new(records, Rng::new(setting.seed, 2));
-        let any: Draw = Arc::new(move |rng| rng.below(records));
-        let some: Draw = Arc::new(move |rng| scattered.at(zipf.rank(rng)));
+        // Of a cache, the first segment may go meanwhile.
+        let file = match setting.evict {
+            true => None,
+            false => Some(first_segment(&self.disk, &setting.folder)?),
+        };
+        let [any, some] = [Popularity::Uniform, Popularity::Zipf(SKEW)].map(|it| Requests {
+            to: to.clone(),
+            draw: it.draw(setting.records, setting.seed),
+            writes: 0.0,
+        });
         let mut rng = Rng::new(setting.seed, 3);
         let [mut raw, mut uniform, mut skewed] = [(); 3].map(|()| Vec::new());
         let threads = Threads {
@@ -281,16 +294,17 @@ impl Run<'_> {
             modelled: None,
         };
         let warm = |done, _| done >= setting.warm;
-        self.gets_until(store, (&some, &mut rng), threads, warm)
-            .await?;
+        self.requests_until(&some, &mut rng, threads, warm).await?;
         for round in 0..=setting.rounds {
-            let read = || read_block(file.clone(), rng.below(blocks));
-            let read = self.run(None, read, setting.for_a_slice()).await?;
-            let of_any = self.gets(store, (&any, &mut rng), threads).await?;
-            let of_some = self.gets(store, (&some, &mut rng), threads).await?;
+            let read = match &file {
+                Some(file) => Some(self.raw_reads(file, &mut rng).await?),
+                None => None,
+            };
+            let of_any = self.requests(&any, &mut rng, threads).await?;
+            let of_some = self.requests(&some, &mut rng, threads).await?;
             // The first round fills the cache.
             if round > 0 {
-                raw.push(read);
+                raw.extend(read);
                 uniform.push(of_any);
                 skewed.push(of_some);
             }
@@ -298,46 +312,68 @@ impl Run<'_> {
         let ratios: Vec<f64> = { uniform.iter().zip(&raw) }
             .map(|(gets, reads)| gets.per_s / reads.per_s)
             .collect();
-        self.rows.push(Row::new("the disk's own reads", &raw));
-        self.rows.push(Row::new("gets, uniform", &uniform));
-        self.rows.push(Row::new("gets, Zipf 0.99", &skewed));
-        self.figure("uniform gets ÷ the disk's own reads", &ratios);
+        if file.is_some() {
+            self.rows.push(Row::new("the disk's own reads", &raw));
+            self.figure("uniform gets ÷ the disk's own reads", &ratios);
+        }
+        for (name, gets) in [("uniform", &uniform), ("Zipf 0.99", &skewed)] {
+            self.rows.push(Row::new(&format!("gets, {name}"), gets));
+            if setting.evict {
+                let found: Vec<f64> = gets.iter().map(Measured::found_part).collect();
+                self.figure(
+                    format!("part of the gets that found a record, {name}"),
+                    &found,
+                );
+            }
+        }
         Ok(())
     }
 
-    /// Gets of the drawn records by some threads, for a slice.
-    async fn gets(
+    /// Reads of random blocks of a file, for a slice.
+    async fn raw_reads(&mut self, file: &File, rng: &mut Rng) -> Result<Measured, String> {
+        let blocks = file.len().map_err(one_line)? / BLOCK as u64;
+        let read = || read_block(file.clone(), rng.below(blocks));
+        self.run(None, read, self.setting.for_a_slice()).await
+    }
+
+    /// Requests by some threads, for a slice.
+    async fn requests(
         &mut self,
-        store: &Store,
-        drawn: (&Draw, &mut Rng),
+        requests: &Requests,
+        rng: &mut Rng,
         threads: Threads,
     ) -> Result<Measured, String> {
         let slice = self.setting.for_a_slice();
-        self.gets_until(store, drawn, threads, slice).await
+        self.requests_until(requests, rng, threads, slice).await
     }
 
     /// The same until this says that those of this thread are enough.
-    async fn gets_until(
+    async fn requests_until(
         &mut self,
-        store: &Store,
-        (draw, rng): (&Draw, &mut Rng),
+        requests: &Requests,
+        rng: &mut Rng,
         threads: Threads,
         is_enough: impl FnMut(u64, Duration) -> bool,
     ) -> Result<Measured, String> {
-        let setting = self.setting;
+        let in_flight = self.setting.in_flight;
         let number = threads.number;
-        let gets = Gets {
-            store: store.clone(),
-            draw: Arc::clone(draw),
-            value_bytes: setting.value_bytes,
-            depth: setting.in_flight / number,
+        let share = Share {
+            requests: requests.clone(),
+            depth: in_flight / number,
             modelled: threads.modelled,
         };
-        let others = (number > 1).then(|| Others::start(number - 1, &gets, rng));
-        let make = || get(store.clone(), draw(rng), setting.value_bytes);
+        let others = (number > 1).then(|| Others::start(number - 1, &share, rng));
         // What is left, where they can't be shared evenly.
-        let depth = setting.in_flight - (number - 1) * gets.depth;
-        self.run_beside(others, depth, None, make, is_enough).await
+        let depth = in_flight - (number - 1) * share.depth;
+        requests.to.take_missed();
+        let store = Some(&requests.to.store);
+        let make = || requests.next(rng);
+        let measured = self.run_beside(others, depth, store, make, is_enough);
+        let measured = measured.await?;
+        Ok(Measured {
+            missed: requests.to.take_missed(),
+            ..measured
+        })
     }
 }
 

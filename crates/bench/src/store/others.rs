@@ -1,4 +1,4 @@
-//! Threads that get records beside the one that drives the disk.
+//! Threads that make requests beside the one that drives the disk.
 
 use std::future::poll_fn;
 use std::sync::Arc;
@@ -7,19 +7,15 @@ use std::task::Poll;
 use std::thread::{self, JoinHandle};
 
 use timberline_io::wait_for;
-use timberline_store::Store;
 use timberline_tier::emulator::{CacheSize, LineCounts, set_thread_cache, thread_counts};
 use timberline_tier::hint::LINE;
 
+use super::load::Requests;
 use super::one_line;
-use super::record::get;
 use super::requests::{Latencies, in_flight};
 use crate::workload::Rng;
 
-/// Which record is wanted next.
-pub type Draw = Arc<dyn Fn(&mut Rng) -> u64 + Send + Sync>;
-
-/// Who gets.
+/// Who makes requests.
 #[derive(Clone, Copy)]
 pub struct Threads {
     /// How many, with the one that drives the disk.
@@ -38,13 +34,11 @@ impl Threads {
     };
 }
 
-/// What is got.
+/// The part of each of them.
 #[derive(Clone)]
-pub struct Gets {
-    pub store: Store,
-    pub draw: Draw,
-    pub value_bytes: usize,
-    /// Requests in flight on each thread.
+pub struct Share {
+    pub requests: Requests,
+    /// Requests in flight.
     pub depth: usize,
     /// As [`Threads::modelled`].
     pub modelled: Option<CacheSize>,
@@ -53,7 +47,7 @@ pub struct Gets {
 /// What threads did.
 #[derive(Default)]
 pub struct Done {
-    pub gets: u64,
+    pub requests: u64,
     pub latencies: Latencies,
     /// What the emulator charged for them.
     pub lines: LineCounts,
@@ -86,17 +80,17 @@ impl Signals {
 impl Others {
     /// So many threads, which wait for [`begin`](Self::begin). Each draws from a generator of its
     /// own.
-    pub fn start(threads: usize, gets: &Gets, rng: &mut Rng) -> Others {
+    pub fn start(threads: usize, share: &Share, rng: &mut Rng) -> Others {
         let signals = Arc::new(Signals::default());
         let start = |nth| {
-            let (gets, signals) = (gets.clone(), Arc::clone(&signals));
+            let (share, signals) = (share.clone(), Arc::clone(&signals));
             let rng = Rng::new(rng.bits(), nth as u64);
-            thread::spawn(move || match gets.modelled {
+            thread::spawn(move || match share.modelled {
                 None => {
                     signals.wait_to_begin();
-                    wait_for(gets.until_over(rng, &signals))
+                    wait_for(share.until_over(rng, &signals))
                 }
-                Some(cache) => gets.modelled_until_over(rng, &signals, cache),
+                Some(cache) => share.modelled_until_over(rng, &signals, cache),
             })
         };
         let threads = (0..threads).map(start).collect();
@@ -121,7 +115,7 @@ impl Others {
         let mut all = Done::default();
         for thread in self.threads {
             let done = thread.join().map_err(|_| "a thread panicked")??;
-            all.gets += done.gets;
+            all.requests += done.requests;
             all.latencies.add(&done.latencies);
             all.lines += done.lines;
         }
@@ -129,13 +123,13 @@ impl Others {
     }
 }
 
-impl Gets {
+impl Share {
     async fn until_over(&self, mut rng: Rng, signals: &Signals) -> Result<Done, String> {
         let is_over = |_| signals.is_over.load(Relaxed);
         let mut latencies = Latencies::default();
-        let gets = self.run(&mut rng, &mut latencies, is_over).await?;
+        let requests = self.run(&mut rng, &mut latencies, is_over).await?;
         Ok(Done {
-            gets,
+            requests,
             latencies,
             lines: LineCounts::default(),
         })
@@ -148,9 +142,9 @@ impl Gets {
         cache: CacheSize,
     ) -> Result<Done, String> {
         set_thread_cache(cache);
-        let driver = self.store.disk().another_driver(self.depth);
+        let driver = self.requests.to.store.disk().another_driver(self.depth);
         driver.map_err(one_line)?.block_on(async {
-            // A get from an index that the cache can't hold reads a few lines that it has not.
+            // A request to an index that the cache can't hold reads a few lines that it has not.
             let enough = (cache.bytes() / LINE / 4) as u64;
             let mut untimed = Latencies::default();
             let is_warm = |done| done >= enough || signals.is_over.load(Relaxed);
@@ -171,7 +165,7 @@ impl Gets {
         latencies: &mut Latencies,
         is_enough: impl FnMut(u64) -> bool,
     ) -> Result<u64, String> {
-        let make = || get(self.store.clone(), (self.draw)(rng), self.value_bytes);
+        let make = || self.requests.next(rng);
         in_flight(self.depth, latencies, make, is_enough).await
     }
 }

@@ -1,49 +1,45 @@
 //! Overwrites of random records, and gets beside them.
 
 use std::cell::RefCell;
-use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use timberline_store::Store;
-
-use super::others::{Draw, Threads};
+use super::load::{Requests, Target};
+use super::others::Threads;
 use super::outcome::{Figure, Measured, Row};
+use super::popularity::Popularity;
 use super::process::folder_bytes;
-use super::record::{KEY_BYTES, get, put};
 use super::requests::Latencies;
 use super::{Rounds, Run, Setting};
 use crate::workload::Rng;
 
 /// What is said of overwrites: how many, the bytes written for them, and the space at its peak.
 pub fn overwritten(setting: &Setting, all: &[Measured], space: u64) -> (Row, [Figure; 2]) {
-    let payload = (KEY_BYTES + setting.value_bytes) as f64;
+    let payload = (setting.key_bytes + setting.value_bytes) as f64;
     let written = |it: &Measured| it.usage.written_bytes as f64 / (it.done as f64 * payload);
     let written: Vec<f64> = all.iter().map(written).collect();
-    let live = setting.records as f64 * payload;
-    let figure = |name: &str, values: &[f64]| Figure {
-        name: name.into(),
+    let (of, bytes) = match setting.evict {
+        true => ("the capacity", setting.options().capacity as f64),
+        false => ("live bytes", setting.records as f64 * payload),
+    };
+    let figure = |name: String, values: &[f64]| Figure {
+        name,
         values: Rounds::new(values),
     };
     let figures = [
-        figure("bytes written ÷ bytes put, overwrites", &written),
-        figure("space at its peak ÷ live bytes", &[space as f64 / live]),
+        figure("bytes written ÷ bytes put, overwrites".into(), &written),
+        figure(format!("space at its peak ÷ {of}"), &[space as f64 / bytes]),
     ];
     (Row::new("overwrites", all), figures)
 }
 
 impl Run<'_> {
     /// Puts of random records, in the steady state of the space, and gets beside them.
-    pub async fn overwrites(&mut self, store: &Store) -> Result<(), String> {
+    pub async fn overwrites(&mut self, to: &Target) -> Result<(), String> {
         let setting = self.setting;
+        let store = &to.store;
         let mut rng = Rng::new(setting.seed, 4);
-        let before = self.half_before_cleaning(store, &mut rng).await?;
-        let mut make = || {
-            put(
-                store.clone(),
-                rng.below(setting.records),
-                setting.value_bytes,
-            )
-        };
+        let before = self.half_before_cleaning(to, &mut rng).await?;
+        let mut make = || to.clone().put(rng.below(setting.records));
         let enough = setting.steady_after();
         self.run(Some(store), &mut make, |done, _| done >= enough)
             .await?;
@@ -62,21 +58,22 @@ impl Run<'_> {
         let (row, figures) = overwritten(setting, &all, space);
         self.rows.push(row);
         self.figures.extend(figures);
-        self.gets_beside_puts(store, &mut rng, &before).await
+        self.gets_beside_puts(to, &mut rng, &before).await
     }
 
     /// Half of the requests are gets, half overwrites, as long as the store has space left. Returns
     /// the 99th percentiles of what gets take.
     async fn half_before_cleaning(
         &mut self,
-        store: &Store,
+        to: &Target,
         rng: &mut Rng,
     ) -> Result<Vec<f64>, String> {
         let mut all = Vec::new();
-        let cleaned = store.stats().cleaned;
+        let cleaned = || to.store.stats().cleaned;
+        let before = cleaned();
         for _ in 0..self.setting.rounds {
-            let (_, p99_us) = self.half(store, rng).await?;
-            if store.stats().cleaned > cleaned {
+            let (_, p99_us) = self.half(to, rng).await?;
+            if cleaned() > before {
                 break;
             }
             all.push(p99_us);
@@ -88,17 +85,21 @@ impl Run<'_> {
     /// the same requests `before` segments were cleaned.
     async fn gets_beside_puts(
         &mut self,
-        store: &Store,
+        to: &Target,
         rng: &mut Rng,
         before: &[f64],
     ) -> Result<(), String> {
         let (mut all, mut slower) = (Vec::new(), Vec::new());
         let mut p99s_us = Vec::new();
-        let records = self.setting.records;
-        let any: Draw = Arc::new(move |rng| rng.below(records));
-        for _ in 0..self.setting.rounds {
-            let alone = self.gets(store, (&any, rng), Threads::ONE).await?;
-            let (half, p99_us) = self.half(store, rng).await?;
+        let setting = self.setting;
+        let gets = Requests {
+            to: to.clone(),
+            draw: Popularity::Uniform.draw(setting.records, setting.seed),
+            writes: 0.0,
+        };
+        for _ in 0..setting.rounds {
+            let alone = self.requests(&gets, rng, Threads::ONE).await?;
+            let (half, p99_us) = self.half(to, rng).await?;
             all.push(half);
             p99s_us.push(p99_us);
             slower.push(p99_us / alone.p99_us);
@@ -118,24 +119,24 @@ impl Run<'_> {
 
     /// Half of the requests are gets, half overwrites, for a slice. Returns the 99th percentile of
     /// what gets take, too.
-    async fn half(&mut self, store: &Store, rng: &mut Rng) -> Result<(Measured, f64), String> {
+    async fn half(&mut self, to: &Target, rng: &mut Rng) -> Result<(Measured, f64), String> {
         let setting = self.setting;
         let of_gets = RefCell::new(Latencies::default());
         let make = || {
-            let (store, id) = (store.clone(), rng.below(setting.records));
+            let (to, id) = (to.clone(), rng.below(setting.records));
             let (is_get, of_gets) = (rng.bits() & 1 == 0, &of_gets);
             async move {
                 if !is_get {
-                    return put(store, id, setting.value_bytes).await;
+                    return to.put(id).await;
                 }
                 let start = Instant::now();
-                let done = get(store, id, setting.value_bytes).await;
+                let done = to.get(id).await;
                 of_gets.borrow_mut().record(start.elapsed());
                 done
             }
         };
         let slice = setting.for_a_slice();
-        let measured = self.run(Some(store), make, slice).await?;
+        let measured = self.run(Some(&to.store), make, slice).await?;
         Ok((measured, of_gets.into_inner().p99_us()))
     }
 }

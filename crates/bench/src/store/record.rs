@@ -1,21 +1,28 @@
 //! The records of the load: their keys and values, put into the store and got from it.
 
+use std::ops::Deref;
 use std::sync::LazyLock;
 
 use timberline_store::Store;
 
 use crate::workload::Rng;
 
-/// Bytes of a key.
-pub const KEY_BYTES: usize = 16;
+/// Bytes of the longest key.
+const LONGEST_KEY: usize = 128;
 
-/// A key of sixteen bytes, in no order.
-pub fn key(id: u64) -> [u8; KEY_BYTES] {
-    let mixed = id.wrapping_add(1).wrapping_mul(0x9e37_79b9_7f4a_7c15);
-    let mut key = [0; KEY_BYTES];
-    key[..8].copy_from_slice(&mixed.to_be_bytes());
-    key[8..].copy_from_slice(&id.to_be_bytes());
-    key
+/// A key, in no order.
+#[derive(Clone, Copy)]
+pub struct Key {
+    bytes: [u8; LONGEST_KEY],
+    len: usize,
+}
+
+impl Deref for Key {
+    type Target = [u8];
+
+    fn deref(&self) -> &[u8] {
+        &self.bytes[..self.len]
+    }
 }
 
 /// Bytes that no store can compress: up to a mebibyte.
@@ -29,36 +36,64 @@ fn noise(id: u64, bytes: usize) -> &'static [u8] {
     &NOISE[from..from + bytes]
 }
 
-/// The value of a record.
-pub fn value(id: u64, bytes: usize) -> Vec<u8> {
-    let mut value = noise(id, bytes).to_vec();
-    if let Some(first) = value.first_mut() {
-        *first = id as u8;
+/// The sizes of records.
+#[derive(Clone, Copy)]
+pub struct Sizes {
+    /// Bytes of a key: those that [`Sizes::KEYS`] has.
+    pub key_bytes: usize,
+    /// Bytes of a value, up to a mebibyte.
+    pub value_bytes: usize,
+}
+
+impl Sizes {
+    /// Bytes that keys can have: fewer would not be different.
+    pub const KEYS: std::ops::RangeInclusive<usize> = 8..=LONGEST_KEY;
+
+    /// The key of a record: a number mixed well, the number itself, and zeros, as far as there is
+    /// room.
+    pub fn key(self, id: u64) -> Key {
+        // A bijection, so the first eight bytes are different already.
+        let mixed = id.wrapping_add(1).wrapping_mul(0x9e37_79b9_7f4a_7c15);
+        let mut bytes = [0; LONGEST_KEY];
+        bytes[..8].copy_from_slice(&mixed.to_be_bytes());
+        bytes[8..16].copy_from_slice(&id.to_be_bytes());
+        Key {
+            bytes,
+            len: self.key_bytes,
+        }
     }
-    value
-}
 
-/// Whether this is the value of a record, which has so many bytes.
-pub fn is_value(id: u64, bytes: usize, value: &[u8]) -> bool {
-    match value.split_first() {
-        Some((first, rest)) => *first == id as u8 && *rest == noise(id, bytes)[1..],
-        None => bytes == 0,
+    /// The value of a record.
+    pub fn value(self, id: u64) -> Vec<u8> {
+        let mut value = noise(id, self.value_bytes).to_vec();
+        if let Some(first) = value.first_mut() {
+            *first = id as u8;
+        }
+        value
     }
-}
 
-/// Puts a record.
-pub async fn put(store: Store, id: u64, value_bytes: usize) -> Result<(), String> {
-    let put = store.put(&key(id), &value(id, value_bytes)).await;
-    put.map_err(|error| error.to_string())
-}
+    /// Whether this is the value of a record.
+    pub fn is_value(self, id: u64, value: &[u8]) -> bool {
+        match value.split_first() {
+            Some((first, rest)) => *first == id as u8 && *rest == noise(id, self.value_bytes)[1..],
+            None => self.value_bytes == 0,
+        }
+    }
 
-/// Gets a record, which must be what was put.
-pub async fn get(store: Store, id: u64, value_bytes: usize) -> Result<(), String> {
-    let found = store.get(&key(id)).await;
-    let found = found.map_err(|error| error.to_string())?;
-    match found.is_some_and(|it| is_value(id, value_bytes, &it)) {
-        true => Ok(()),
-        false => Err(lost(id)),
+    /// Puts a record.
+    pub async fn put(self, store: &Store, id: u64) -> Result<(), String> {
+        let put = store.put(&self.key(id), &self.value(id)).await;
+        put.map_err(|error| error.to_string())
+    }
+
+    /// Gets a record, which is not there or what was put. Returns whether it is there.
+    pub async fn get(self, store: &Store, id: u64) -> Result<bool, String> {
+        let found = store.get(&self.key(id)).await;
+        match found.map_err(|error| error.to_string())? {
+            Some(value) if self.is_value(id, &value) => Ok(true),
+            Some(_) => Err(lost(id)),
+            None => Ok(false),
+        }
     }
 }
 

@@ -5,10 +5,10 @@ use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
 use timberline_io::Kind;
-use timberline_store::{Durability, IndexMap, IndexMemory, Options};
+use timberline_store::{CacheMemory, Caching, Durability, IndexMap, IndexMemory, Options};
 
 use super::as_text;
-use super::record::KEY_BYTES;
+use super::record::Sizes;
 
 /// Live bytes ÷ the space that segments may take.
 const FILLED: f64 = 0.8;
@@ -17,6 +17,32 @@ const PROGRAM: u64 = 24 << 20;
 /// Bytes of a record beside key and value.
 const RECORD: u64 = 24;
 
+/// The fewest segments that are measured: with fewer, those that are written and cleaned would be
+/// most of the space.
+const LEAST_SEGMENTS: u64 = 10;
+/// Segments beside those of the records: two that are written, two in reserve, and one to clean.
+const MORE_SEGMENTS: u64 = 5;
+
+/// What a store caches.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Cached {
+    /// Values.
+    Values,
+    /// Blocks of 4 KiB of its files.
+    Blocks,
+}
+
+impl Cached {
+    /// The same for a store that has it in this memory.
+    pub(super) fn in_memory(self, memory: CacheMemory) -> Caching {
+        match self {
+            Cached::Values => Caching::ValuesIn(memory),
+            Cached::Blocks => Caching::BlocksIn(memory),
+        }
+    }
+}
+
 /// What is to be run.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Setting {
@@ -24,8 +50,20 @@ pub struct Setting {
     pub folder: PathBuf,
     /// Records.
     pub records: u64,
-    /// Bytes of a value.
+    /// Bytes of a key, 8 to 128.
+    pub key_bytes: usize,
+    /// Bytes of a value, up to a mebibyte.
     pub value_bytes: usize,
+    /// The most bytes of the store's segments; `None` is as much as the records fill to four
+    /// fifths.
+    pub capacity: Option<u64>,
+    /// Whether the store is a cache, whose oldest records go when that is used up.
+    pub evict: bool,
+    /// What is cached.
+    pub cached: Cached,
+    /// Bytes of the cache at most; `None` is as much as the index leaves, and, of one in slow
+    /// memory, a third of the records'.
+    pub cache_bytes: Option<u64>,
     /// Bytes of memory for all of the process.
     pub memory_bytes: u64,
     /// Which map the index is.
@@ -50,9 +88,17 @@ pub struct Setting {
 }
 
 impl Setting {
+    /// The sizes of its records.
+    pub(super) fn sizes(&self) -> Sizes {
+        Sizes {
+            key_bytes: self.key_bytes,
+            value_bytes: self.value_bytes,
+        }
+    }
+
     /// Bytes of a record on the disk.
     pub(super) fn record_bytes(&self) -> u64 {
-        (RECORD + (KEY_BYTES + self.value_bytes) as u64).next_multiple_of(8)
+        (RECORD + (self.key_bytes + self.value_bytes) as u64).next_multiple_of(8)
     }
 
     pub(super) fn live_bytes(&self) -> u64 {
@@ -62,8 +108,8 @@ impl Setting {
     /// Whether it can be run.
     ///
     /// # Errors
-    /// One line: too little memory, a folder that has something in it, or more threads than
-    /// requests in flight.
+    /// One line: keys that are too short or too long, too little memory or space, a folder that has
+    /// something in it, or more threads than requests in flight.
     pub fn check(&self) -> Result<(), String> {
         if !(1..=self.in_flight).contains(&self.threads) {
             return Err(format!(
@@ -71,6 +117,16 @@ impl Setting {
                 self.threads, self.in_flight, self.in_flight
             ));
         }
+        let keys = Sizes::KEYS;
+        if !keys.contains(&self.key_bytes) {
+            return Err(format!(
+                "keys of {} bytes: give from {} to {}",
+                self.key_bytes,
+                keys.start(),
+                keys.end()
+            ));
+        }
+        self.check_space()?;
         let least = PROGRAM + Options::LEAST_MEMORY;
         if self.memory_bytes < least {
             return Err(format!(
@@ -87,21 +143,49 @@ impl Setting {
         }
     }
 
+    fn check_space(&self) -> Result<(), String> {
+        let (given, least) = match self.capacity {
+            Some(capacity) => (capacity, self.least_space(self.options().segment_bytes)),
+            None => return Ok(()),
+        };
+        if given >= least {
+            return Ok(());
+        }
+        let or = match self.evict {
+            true => "",
+            false => ", or have the oldest go (--evict)",
+        };
+        Err(format!(
+            "a capacity of {given} bytes: these records are measured with at least {least}{or}"
+        ))
+    }
+
+    /// The least space for a run, in segments of so many bytes. A cache needs none for all records.
+    fn least_space(&self, segment_bytes: u64) -> u64 {
+        let live = self.live_bytes().div_ceil(segment_bytes) + MORE_SEGMENTS;
+        let segments = match self.evict {
+            true => LEAST_SEGMENTS,
+            false => live.max(LEAST_SEGMENTS),
+        };
+        segments * segment_bytes
+    }
+
     /// Whether requests that go on for so long are enough.
     pub(super) fn for_a_slice(&self) -> impl FnMut(u64, Duration) -> bool + use<> {
         let slice = self.slice;
         move |_, elapsed| elapsed >= slice
     }
 
-    /// Bytes of the disk of which the records fill as much as they are to.
+    /// Bytes of the disk that segments may take.
     fn space(&self) -> u64 {
-        (self.live_bytes() as f64 / FILLED) as u64
+        let usual = (self.live_bytes() as f64 / FILLED) as u64;
+        self.capacity.unwrap_or(usual)
     }
 
     /// Overwrites from which on cleaning is in its steady state: they fill the free space once, and
     /// replace all records once more.
     pub(super) fn steady_after(&self) -> u64 {
-        (self.records as f64 * (1.0 / FILLED)) as u64
+        self.space() / self.record_bytes()
     }
 
     /// How the store is set up for it.
@@ -118,12 +202,21 @@ impl Setting {
             segment_bytes,
             ..Options::default()
         };
-        let segments = self.space().div_ceil(options.segment_bytes).max(10);
+        let space = self.space().max(self.least_space(segment_bytes));
+        let segments = match self.capacity {
+            Some(_) => space / segment_bytes,
+            None => space.div_ceil(segment_bytes),
+        };
         Options {
             durability: Durability::Interval(Duration::from_secs(1)),
-            capacity: segments * options.segment_bytes,
+            capacity: segments * segment_bytes,
             memory_bytes: self.memory_bytes - PROGRAM,
-            cache_bytes: u64::MAX,
+            evict: self.evict,
+            cache_bytes: self.cache_bytes.unwrap_or(u64::MAX),
+            caching: match self.cached {
+                Cached::Values => Caching::Values,
+                Cached::Blocks => Caching::BlocksIn(CacheMemory::default()),
+            },
             index: IndexMemory::plain(self.index_map),
             ..options
         }
@@ -139,7 +232,12 @@ pub(super) mod tests {
         Setting {
             folder: std::env::temp_dir().join(name),
             records,
+            key_bytes: 16,
             value_bytes,
+            capacity: None,
+            evict: false,
+            cached: Cached::Values,
+            cache_bytes: None,
             memory_bytes: 1 << 30,
             index_map: IndexMap::default(),
             in_flight: 8,
@@ -166,5 +264,38 @@ pub(super) mod tests {
             let filled = setting.live_bytes() as f64 / options.capacity as f64;
             assert!((0.79..=FILLED).contains(&filled), "{filled}");
         }
+    }
+    #[test]
+    fn what_can_not_be_run_is_named() {
+        let usual = setting("check", 20_000, 100);
+        let refused = |setting: Setting| setting.check().unwrap_err();
+        for key_bytes in [7, 129] {
+            let line = refused(Setting {
+                key_bytes,
+                ..usual.clone()
+            });
+            assert!(line.contains("give from 8 to 128"), "{line}");
+        }
+        let with = |capacity: u64, evict| Setting {
+            capacity: Some(capacity),
+            evict,
+            ..usual.clone()
+        };
+        let line = refused(with(1 << 20, true));
+        assert!(line.contains("at least 10485760"), "{line}");
+        let large = setting("check", 200_000, 100);
+        let capacity = Some(large.live_bytes());
+        let line = refused(Setting {
+            capacity,
+            ..large.clone()
+        });
+        assert!(line.contains("or have the oldest go"), "{line}");
+        let evict = Setting {
+            capacity,
+            evict: true,
+            ..large
+        };
+        assert_eq!(evict.check(), Ok(()));
+        assert!(evict.options().capacity <= evict.live_bytes());
     }
 }

@@ -16,7 +16,7 @@ use timberline_tier::topology::Topology;
 
 use crate::known::known;
 use crate::live::LiveView;
-use crate::loads::{Loads, RECORDS};
+use crate::loads::{KEY_BYTES, Loads, RECORDS};
 use crate::outputs::{OF_REPORTS, OF_RUN, OF_TWO, Outputs};
 use crate::parse::whole;
 use crate::setup::{available, cores, interrupts};
@@ -235,7 +235,7 @@ impl Args {
             indexes: self.comparison.index.clone(),
             requests: self.loads.requests(),
             records: self.loads.records.unwrap_or(defaults.records),
-            key_bytes: self.loads.key_bytes,
+            key_bytes: self.loads.key_bytes.unwrap_or(KEY_BYTES),
             value_bytes: self.loads.value_bytes,
             threads: self.comparison.threads.unwrap_or_else(|| {
                 let aside = self.comparison.worker_cores.unwrap_or(0);

@@ -8,12 +8,13 @@ use serde_json::json;
 use timberline_bench::report::grid::Grid;
 use timberline_bench::report::write_file;
 use timberline_bench::store::{
-    Outcome, Rounds, Setting, SlowMemory, measure, measure_in_slow_memory,
+    self as bench, Outcome, Rounds, Setting, SlowMemory, SlowPart, measure, measure_in_slow_memory,
 };
 
 use timberline_store::{Error as StoreError, IndexMap};
 
 use super::{Args, ROUNDS};
+use crate::cached::Cached;
 use crate::disk::{self, Files};
 use crate::loads::RECORDS;
 use crate::parse::whole;
@@ -23,13 +24,16 @@ use crate::{Failure, folder};
 
 /// Seconds of a slice.
 const SLICE: f64 = 2.0;
+/// Bytes of a key.
+const KEY_BYTES: usize = 16;
 /// Bytes of the longest value: a segment takes eight of them, and more.
 const MOST: usize = 1 << 20;
 
 #[derive(clap::Args)]
 #[command(next_help_heading = "Store")]
 pub struct StoreArgs {
-    /// Measure the store instead of maps: load --records of --value-bytes, get and overwrite them,
+    /// Measure the store instead of maps: load --records of --key-bytes and
+    /// --value-bytes, get and overwrite them,
     /// in this folder, which must be new or empty and is removed at the end. Of the other options,
     /// --slice, --rounds, --seed, --json and --quiet apply
     #[arg(long, value_name = "DIR", conflicts_with_all = NOT_OF_A_STORE)]
@@ -80,6 +84,33 @@ pub struct StoreArgs {
     /// unless it is said
     #[arg(long, value_enum, requires = "store", value_name = "HOW")]
     disk: Option<Files>,
+    /// What is kept in memory of what was read or written
+    #[arg(
+        long,
+        value_enum,
+        default_value = "values",
+        requires = "store",
+        conflicts_with = "index_memory",
+        value_name = "WHAT"
+    )]
+    cached: Cached,
+    /// Bytes of that at most [default: what the index leaves; with --cache-memory a third of the
+    /// records']
+    #[arg(
+        long,
+        value_parser = memory,
+        requires = "store",
+        conflicts_with = "index_memory",
+        value_name = "BYTES"
+    )]
+    cache_bytes: Option<u64>,
+    /// The most bytes on the disk [default: a quarter more than the records have]
+    #[arg(long, value_parser = memory, requires = "store", value_name = "BYTES")]
+    capacity: Option<u64>,
+    /// Be a cache: when --capacity is used up, the oldest records go, but for those in memory; gets
+    /// put what is not there
+    #[arg(long, requires = "capacity")]
+    evict: bool,
     /// Measure gets from stores with the index in emulated slow memory beside one with the index in
     /// DRAM, without caching values: profiles such as `us5`, or `us10:20%` for a fifth of the
     /// index's bytes in fast memory
@@ -90,14 +121,22 @@ pub struct StoreArgs {
         value_name = "PROFILE[:PERCENT]"
     )]
     index_memory: Vec<SlowMemory>,
+    /// The same with the cache there, and the index in DRAM
+    #[arg(
+        long,
+        value_delimiter = ',',
+        requires = "store",
+        conflicts_with_all = ["index_memory", "warm"],
+        value_name = "PROFILE[:PERCENT]"
+    )]
+    cache_memory: Vec<SlowMemory>,
 }
 
 /// Arguments, and groups of them, that say nothing about a store.
-const NOT_OF_A_STORE: [&str; 22] = [
+const NOT_OF_A_STORE: [&str; 21] = [
     "workloads",
     "distribution",
     "keys",
-    "key_bytes",
     "trace",
     "threads",
     "worker_cores",
@@ -118,8 +157,8 @@ const NOT_OF_A_STORE: [&str; 22] = [
     "html",
 ];
 /// What may stand beside --store instead of them.
-pub const OF_A_STORE: &str = "with --store there may be --records, --value-bytes, --slice, \
-     --rounds, --seed, --json, --quiet and what `bench --help` lists under Store";
+pub const OF_A_STORE: &str = "with --store there may be --records, --key-bytes, --value-bytes, \
+     --slice, --rounds, --seed, --json, --quiet and what `bench --help` lists under Store";
 
 impl StoreArgs {
     /// Which map the index is: in slow memory, the one that needs few of its lines.
@@ -138,6 +177,16 @@ fn memory(text: &str) -> Result<u64, String> {
 }
 
 impl StoreArgs {
+    /// What is in slow memory, and in which kinds, one after the other.
+    fn slow_memory(&self) -> Option<(SlowPart, &[SlowMemory])> {
+        let parts = [
+            (SlowPart::Index, &self.index_memory),
+            (SlowPart::Cache, &self.cache_memory),
+        ];
+        let given = parts.into_iter().find(|(_, kinds)| !kinds.is_empty());
+        given.map(|(part, kinds)| (part, &kinds[..]))
+    }
+
     /// Whether the store is to be measured.
     pub fn is_given(&self) -> bool {
         self.store.is_some()
@@ -168,7 +217,15 @@ pub fn run(args: &Args) -> Result<(), Failure> {
     let setting = Setting {
         folder: folder.into(),
         records,
+        key_bytes: args.loads.key_bytes.unwrap_or(KEY_BYTES),
         value_bytes,
+        capacity: args.store.capacity,
+        evict: args.store.evict,
+        cached: match args.store.cached {
+            Cached::Values => bench::Cached::Values,
+            Cached::Blocks => bench::Cached::Blocks,
+        },
+        cache_bytes: args.store.cache_bytes,
         memory_bytes: args.store.memory_limit,
         index_map: args.store.index_map(),
         in_flight: args.store.in_flight.into(),
@@ -187,24 +244,33 @@ pub fn run(args: &Args) -> Result<(), Failure> {
     setting.check().map_err(Failure::Impossible)?;
     let interrupted = interrupts()?;
     let is_over = || interrupted.load(Relaxed);
-    let slow = &args.store.index_memory;
-    let outcome = match slow[..] {
-        [] => measure(&setting, &is_over),
-        _ => measure_in_slow_memory(&setting, slow, &is_over),
+    let slow = args.store.slow_memory();
+    let outcome = match slow {
+        None => measure(&setting, &is_over),
+        Some((part, kinds)) => measure_in_slow_memory(&setting, part, kinds, &is_over),
     };
     let outcome = outcome.map_err(|line| failed(line, &setting))?;
     if is_over() {
         let line = "interrupted: figures would be of a part of the run";
         return Err(Failure::Interrupted(line.into()));
     }
-    let json = json!({ "setting": setting, "emulated": slow, "outcome": outcome });
+    let json = json!({
+        "setting": setting,
+        "emulated": slow.map_or(&[][..], |(_, kinds)| kinds),
+        "slow": slow.map(|(part, _)| part),
+        "outcome": outcome
+    });
     match args.output.outputs.json_file() {
         Some(path) if path == "-" => return say(format_args!("{json:#}")),
         Some(path) => write_file(path, &format!("{json:#}\n")).map_err(Failure::failed)?,
         None => {}
     }
-    if !slow.is_empty() {
-        say("EMULATED: slow memory of the index. A get is a lookup and a read of the disk.")?;
+    match slow {
+        None => {}
+        Some((SlowPart::Index, _)) => {
+            say("EMULATED: slow memory of the index. A get is a lookup and a read of the disk.")?;
+        }
+        Some((SlowPart::Cache, _)) => say("EMULATED: slow memory of the cache.")?,
     }
     print(&setting, &outcome)
 }

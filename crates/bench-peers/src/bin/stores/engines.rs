@@ -4,7 +4,7 @@ use std::path::Path;
 
 use fjall::{Database, Keyspace, KeyspaceCreateOptions, PersistMode};
 use redb::{Durability, ReadableDatabase, TableDefinition};
-use timberline_bench::store::{Engine, KEY_BYTES, Setting};
+use timberline_bench::store::{Engine, Key, Setting};
 use timberline_store::Store;
 
 /// Ours with futures, as `timberline bench --store` runs it: maintained by a thread of its own.
@@ -145,10 +145,7 @@ impl Engine for Redb {
         self.write(Durability::Immediate, std::iter::empty())
     }
 
-    fn load(
-        &self,
-        records: &mut dyn Iterator<Item = ([u8; KEY_BYTES], Vec<u8>)>,
-    ) -> Result<(), String> {
+    fn load(&self, records: &mut dyn Iterator<Item = (Key, Vec<u8>)>) -> Result<(), String> {
         loop {
             let batch: Vec<_> = (0..BATCH).map_while(|_| records.next()).collect();
             if batch.is_empty() {

@@ -18,7 +18,7 @@ use std::time::Duration;
 use clap::Parser;
 use clap::builder::PossibleValuesParser;
 use timberline_bench::run::count;
-use timberline_bench::store::{Outcome, Setting, measure, measure_engine};
+use timberline_bench::store::{Cached, Outcome, Setting, measure, measure_engine};
 use timberline_store::IndexMap;
 
 use crate::cgroup::Group;
@@ -90,7 +90,12 @@ impl Args {
         let setting = Setting {
             folder: self.folder.clone(),
             records: self.records,
+            key_bytes: 16,
             value_bytes: self.value_bytes,
+            capacity: None,
+            evict: false,
+            cached: Cached::Values,
+            cache_bytes: None,
             memory_bytes: u64::from(self.memory) << 20,
             index_map: self.index_map,
             in_flight: self.in_flight.into(),

@@ -107,11 +107,12 @@ fn runs(figure: &str, scale: &Scale) -> Vec<Run> {
         "dex-13" => cluster::finders(scale),
         "bando-11a" => micro::latencies(scale),
         "bando-12" => micro::limits(scale),
-        "bando-11c" | "bando-17" => store::latencies(scale),
+        "bando-11c" => store::index(scale),
         "bando-11d" => store::caches(scale),
         "bando-14" => store::cores(scale),
         "bando-15" => store::variations(scale),
         "bando-16" => store::in_flight(scale),
+        "bando-17" => store::latencies(scale),
         // Those that are not rebuilt.
         "dex-9-list" | "bando-12d" => Vec::new(),
         _ => unreachable!("a test makes the runs of all figures"),

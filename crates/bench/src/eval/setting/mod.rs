@@ -30,7 +30,7 @@ pub enum Setting {
     ScaleOut(remote::Setting),
     /// One point of the microbenchmark of the throughput model, in emulated slow memory.
     Micro(bench_micro::Setting),
-    /// A store with its index in emulated slow memory, beside one with its index in DRAM.
+    /// A store with its index or its cache in emulated slow memory, beside one that is all in DRAM.
     Store(SlowSetting),
 }
 
@@ -137,7 +137,9 @@ impl fmt::Display for Setting {
             }
             Setting::ScaleOut(_) => f.write_str("a server more for a simulated cluster"),
             Setting::Micro(_) => f.write_str("microbenchmark"),
-            Setting::Store(setting) => write!(f, "a store with its index in {}", setting.memory),
+            Setting::Store(setting) => {
+                write!(f, "a store with its {} in {}", setting.part, setting.memory)
+            }
         }
     }
 }

@@ -1,5 +1,5 @@
-//! Runs of a store with its index in slow memory, beside one with its index in DRAM, and what the
-//! throughput model predicts of it.
+//! Runs of a store with its index or its cache in slow memory, beside one that is all in DRAM, and
+//! what the throughput model predicts of it.
 
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 use std::time::Duration;
@@ -99,6 +99,7 @@ fn measured(name: &str, turns: &[Turn]) -> Row {
         .with(Measure::CoreTime, rounds(turns, |it| it.core_us))
         .with(Measure::P50, rounds(turns, |it| it.p50_us))
         .with(Measure::P99, rounds(turns, |it| it.p99_us))
+        .with(Measure::Found, rounds(turns, |it| it.found_part))
 }
 
 fn rounds(turns: &[Turn], of: fn(&Turn) -> f64) -> Values {
@@ -126,9 +127,9 @@ fn costs() -> std::io::Result<Costs> {
     })
 }
 
-/// Requests a second with the index in slow memory, by the probabilistic model and by that of
-/// masking only: from the accesses that the emulator counted, and from what a request took with the
-/// index in DRAM. What did not keep the core busy there was the disk, at this depth. Of several
+/// Requests a second with a part in slow memory, by the probabilistic model and by that of
+/// masking only: from the accesses that the emulator counted, and from what a request took with all
+/// in DRAM. What did not keep the core busy there was the disk, at this depth. Of several
 /// cores each has its part of the disk.
 fn predicted(setting: &SlowSetting, costs: &Costs, dram: &[Turn], slow: &[Turn]) -> [f64; 2] {
     let of = |turns: &[Turn], figure: fn(&Turn) -> f64| {
