@@ -22,8 +22,8 @@ use crate::cores::{cores, on_cores};
 use crate::index::{GROUP, Spot};
 use crate::location::{Location, SegmentId};
 use crate::pieces::{self, Descriptor, Value, piece_of};
-use crate::record::{Kind, NEVER};
-use crate::records::{Records, Seeming};
+use crate::record::{Kind, NEVER, Record};
+use crate::records::{Damaged, Records, Seeming};
 use crate::recovery::Table;
 use crate::segment::{START, Segment, path};
 use crate::sequences::Sequences;
@@ -61,6 +61,34 @@ struct Found {
     /// Of one whose value is in pieces.
     large: Option<Descriptor>,
     /// Where it ends.
+    end: u64,
+}
+
+impl Found {
+    /// Of a record of this kind, whose key is there.
+    fn new(location: Location, record: &Record<'_>, key: Range<usize>) -> Found {
+        let descriptor = || Descriptor::decode(record.value);
+        Found {
+            location,
+            kind: record.kind,
+            sequence: record.sequence,
+            expires: record.expires,
+            hides: record.hides(),
+            key,
+            goes_on: record.goes_on,
+            piece: piece_of(record),
+            large: record.large.then(descriptor).flatten(),
+            end: location.offset() + record.bytes() as u64,
+        }
+    }
+}
+
+/// A damaged place of a segment.
+struct Damage {
+    damaged: Damaged,
+    /// How many records are in front of it.
+    in_front: usize,
+    /// Where the next record is.
     end: u64,
 }
 
@@ -132,8 +160,7 @@ impl<'a> Replay<'a> {
         let mut records = Records::new(segment, from);
         let mut read = Read::default();
         let found = &mut read.records;
-        // Damaged places, how many records are in front of each, and where it ends.
-        let mut damages = Vec::new();
+        let mut damages: Vec<Damage> = Vec::new();
         // What is in front of this place was on the disk.
         let mut durable = 0;
         let mut sealed = false;
@@ -141,24 +168,14 @@ impl<'a> Replay<'a> {
             let record = records.record();
             let start = read.keys.len();
             read.keys.extend_from_slice(record.key);
-            let this = Found {
-                location,
-                kind: record.kind,
-                sequence: record.sequence,
-                expires: record.expires,
-                hides: record.hides(),
-                key: start..read.keys.len(),
-                goes_on: record.goes_on,
-                piece: piece_of(&record),
-                large: record
-                    .large
-                    .then(|| Descriptor::decode(record.value))
-                    .flatten(),
-                end: location.offset() + record.bytes() as u64,
-            };
+            let this = Found::new(location, &record, start..read.keys.len());
             let place = record.value.try_into().map(u64::from_le_bytes);
             if let Some(damaged) = records.take_damage() {
-                damages.push((damaged, found.len(), location.offset()));
+                damages.push(Damage {
+                    damaged,
+                    in_front: found.len(),
+                    end: location.offset(),
+                });
             }
             match (this.kind, place) {
                 (Kind::Seal, _) => {
@@ -181,15 +198,27 @@ impl<'a> Replay<'a> {
             let reason = "the disk can't read all of it, and no checkpoint knows its records";
             return Err(Error::disk(&segment.path)(io::Error::other(reason)));
         }
-        let torn = damages.iter().position(|it| it.2 > durable);
+        let torn = damages.iter().position(|it| it.end > durable);
         if let Some(torn) = torn {
-            let (damaged, whole, _) = &damages[torn];
-            found.truncate(*whole);
-            let is_lost = damaged.from < durable;
+            let first = &damages[torn];
+            found.truncate(first.in_front);
+            let is_lost = first.damaged.from < durable;
             damages.truncate(torn + usize::from(is_lost));
         }
-        for (damaged, _, to) in damages {
-            self.report.damaged_bytes += to - damaged.from;
+        self.report_damages(segment, damages);
+        if !sealed {
+            let behind = records.take_damage();
+            let is_blank = torn.is_none() && behind.is_none_or(|it| it.is_blank);
+            self.end_unsealed(segment, found, from, is_blank)?;
+        }
+        found.retain(|it| it.kind != Kind::Mark);
+        Ok(read)
+    }
+
+    /// Reports damaged places, which cost the records that were there.
+    fn report_damages(&mut self, segment: &Segment, damages: Vec<Damage>) {
+        for Damage { damaged, end, .. } in damages {
+            self.report.damaged_bytes += end - damaged.from;
             if self.report.damaged.len() < 100 {
                 self.report.damaged.push(Dropped {
                     path: segment.path.clone(),
@@ -199,24 +228,30 @@ impl<'a> Replay<'a> {
                 self.damaged.push(damaged.records);
             }
         }
-        if !sealed {
-            let behind = records.take_damage();
-            let mut is_blank = torn.is_none() && behind.is_none_or(|it| it.is_blank);
-            // A batch whose end is missing.
-            while found.last().is_some_and(|it| it.goes_on) {
-                found.pop();
-                is_blank = false;
-            }
-            let end = found.last().map_or(from, |it| it.end);
-            segment.set_written(end);
-            match is_blank {
-                true => segment.trim()?,
-                // It may be worth a look.
-                false => self.report.incomplete.push((segment.path.clone(), end)),
+    }
+
+    /// Says where a segment ends that was not sealed: behind its records, without a batch whose end
+    /// is missing. What is behind them is blank, or worth a look.
+    fn end_unsealed(
+        &mut self,
+        segment: &Segment,
+        found: &mut Vec<Found>,
+        from: u64,
+        mut is_blank: bool,
+    ) -> Result<(), Error> {
+        while found.last().is_some_and(|it| it.goes_on) {
+            found.pop();
+            is_blank = false;
+        }
+        let end = found.last().map_or(from, |it| it.end);
+        segment.set_written(end);
+        match is_blank {
+            true => segment.trim(),
+            false => {
+                self.report.incomplete.push((segment.path.clone(), end));
+                Ok(())
             }
         }
-        found.retain(|it| it.kind != Kind::Mark);
-        Ok(read)
     }
 
     /// Notes what a segment's records are, whatever they say of keys.

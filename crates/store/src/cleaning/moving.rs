@@ -51,17 +51,18 @@ impl Inner {
         let keys: SmallVec<[&[u8]; GROUP]> = coming.iter().map(|it| it.1.key).collect();
         let held = self.index.hold();
         let found = self.find_many(&held, &keys);
+        let is_slow = self.index.is_tiered();
         let mut over = SmallVec::new();
         for (&(location, record), found) in coming.iter().zip(found) {
             let spot = found.filter(|it| it.0 == location.to_word()).map(|it| it.1);
             let is_over = match spot.filter(|_| record.kind == Kind::Put) {
-                Some(Some(spot)) if is_at_once => {
+                Some(spot) if is_at_once && (spot.is_some() || !is_slow) => {
                     let moved = self.relocate_at(spot, victim, location, record)?;
                     // Nor is there space for the others, then.
                     is_at_once = !matches!(moved, Appended::NotNow(_));
                     matches!(moved, Appended::At(()))
                 }
-                // It has no spot in emulated memory.
+                // In slow memory, others are to go on while it is looked for.
                 Some(_) => false,
                 // What hides others may have to be kept.
                 None => record.kind == Kind::Put && !record.hides(),
@@ -74,19 +75,16 @@ impl Inner {
     /// Moves a record that was found in the index at a spot, unless it is not there any more.
     fn relocate_at(
         &self,
-        spot: Spot<'_>,
+        spot: Option<Spot<'_>>,
         victim: &Segment,
         location: Location,
         record: Moved<'_>,
     ) -> Result<Appended<()>, Error> {
         let _stripe = self.stripe(record.key);
-        if self.index.get_at(spot, record.key) != Some(location.to_word()) {
+        if self.index.word_found(spot, record.key) != Some(location.to_word()) {
             return Ok(Appended::Refused);
         }
-        let place = |word| {
-            let updated = self.index.update_at(spot, record.key, word);
-            updated.or_else(|| self.index.update(record.key, word))
-        };
+        let place = |word| self.index.update_found(spot, record.key, word);
         self.move_record(victim, location, &record, place)
     }
 

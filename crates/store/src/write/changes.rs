@@ -143,8 +143,7 @@ impl Inner {
     /// The previous one; `None` if it has no place.
     fn update(&self, entry: &NewRecord, found: Found<'_>, word: u64) -> Option<u64> {
         let spot = found.and_then(|it| it.1).or(entry.spot);
-        let updated = spot.and_then(|spot| self.index.update_at(spot, entry.key, word));
-        updated.or_else(|| self.index.update(entry.key, word))
+        self.index.update_found(spot, entry.key, word)
     }
 
     /// A key's word in the index was `old`, and its record lies at `new`, with its value if it is

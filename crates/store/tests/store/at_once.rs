@@ -27,8 +27,12 @@ fn options(durability: Durability, index: IndexMemory) -> Options {
     }
 }
 
+/// Some have eight bytes: those are words in the index.
 fn draw_key(rng: &mut Rng) -> Vec<u8> {
-    format!("key {}", rng.u8(0..100)).into_bytes()
+    match rng.u8(0..100) {
+        number if number % 3 == 0 => format!("key {number:04}").into_bytes(),
+        number => format!("key {number}").into_bytes(),
+    }
 }
 
 fn draw_value(rng: &mut Rng) -> Vec<u8> {

@@ -62,8 +62,16 @@ fn visible(model: &Model, now: u64) -> Model {
     model
 }
 
+/// Some have eight bytes: those are words in the index.
+fn key(number: u32) -> Vec<u8> {
+    match number % 3 {
+        0 => format!("key {number:04}").into_bytes(),
+        _ => format!("key {number}").into_bytes(),
+    }
+}
+
 fn draw_key(rng: &mut Rng) -> Vec<u8> {
-    format!("key {}", rng.u32(0..60)).into_bytes()
+    key(rng.u32(0..60))
 }
 
 fn draw_expiry(rng: &mut Rng, now: u64) -> u64 {
@@ -210,8 +218,7 @@ async fn read(store: &Store, model: &Model, now: u64, rng: &mut Rng) -> Result<(
 
 async fn content(store: &Store) -> Model {
     let mut all = Model::new();
-    for key in 0..60 {
-        let key = format!("key {key}").into_bytes();
+    for key in (0..60).map(key) {
         if let Some(value) = store.get(&key).await.expect("it is read") {
             let expires = match store.expiry(&key) {
                 Some(Expiry::At(at)) => at,
