@@ -15,7 +15,7 @@ use crate::{Error, Store};
 /// Where a key is in the index: for those who will look at it, or change it, without a search.
 #[derive(Clone, Copy, Debug)]
 pub struct KeyPlace<'h> {
-    pub(crate) spot: Spot<'h>,
+    pub(crate) spot: Option<Spot<'h>>,
     /// Where in the log's window its record was.
     chunk: ChunkNumber,
     waits: bool,
@@ -119,7 +119,7 @@ impl Store {
         });
         let place = |it: &Found<'h>| {
             Some(KeyPlace {
-                spot: (*it)?.1?,
+                spot: (*it)?.1,
                 chunk: ChunkNumber::default(),
                 waits: false,
             })
@@ -146,7 +146,7 @@ impl Store {
         key: &[u8],
         read: impl FnOnce(&[u8]) -> T,
     ) -> Poll<T> {
-        let word = self.inner.index.get_at(place.spot, key);
+        let word = self.inner.index.word_found(place.spot, key);
         let Some(location) = location_of(word) else {
             return Poll::Pending;
         };

@@ -22,6 +22,9 @@ use crate::segment::Segment;
 
 /// Bytes of a block.
 const BYTES: u64 = BLOCK as u64;
+/// Bytes of a block's parts. Smaller ones would be less to read for a record, and more to insert
+/// for a block.
+const PART: usize = BLOCK / 4;
 
 /// What a store's cache keeps, and in which memory. Its size is
 /// [`Options::cache_bytes`](crate::Options::cache_bytes) in all cases.
@@ -49,13 +52,15 @@ pub(crate) struct Cache {
 impl Cache {
     /// One of at most so many bytes; 0 keeps nothing.
     pub fn new(caching: &Caching, bytes: u64) -> Result<Cache, Error> {
-        let memory = match caching {
+        let room = match caching {
+            _ if bytes == 0 => None,
             Caching::Values => None,
-            Caching::ValuesIn(memory) | Caching::BlocksIn(memory) => Some(memory),
+            // A value is wanted whole.
+            Caching::ValuesIn(memory) => Some(memory.make(usize::MAX)?),
+            Caching::BlocksIn(memory) => Some(memory.make(PART)?),
         };
-        let room = memory.filter(|_| bytes > 0).map(CacheMemory::make);
         Ok(Cache {
-            kept: Values::new(bytes, room.transpose()?),
+            kept: Values::new(bytes, room),
             has_blocks: matches!(caching, Caching::BlocksIn(_)),
         })
     }
@@ -94,14 +99,17 @@ impl Cache {
         if !self.has_blocks {
             return self.kept.held(at.to_word()).await;
         }
-        let blocks = blocks(at)?;
-        let start = blocks.start * BYTES;
-        let mut bytes = Vec::new();
-        for block in blocks {
-            let (_, more) = self.kept.held(word(at.segment(), block)).await?;
+        let (mut start, mut bytes) = (0, Vec::new());
+        let wanted = at.sectors();
+        for block in blocks(at)? {
+            let from = block * BYTES;
+            let of_block = wanted.start.max(from) - from..wanted.end.min(from + BYTES) - from;
+            let of_block = of_block.start as usize..of_block.end as usize;
+            let part = self.kept.held_part(word(at.segment(), block), of_block);
+            let (begins, part) = part.await?;
             match bytes.is_empty() {
-                true => bytes = more,
-                false => bytes.extend(more),
+                true => (start, bytes) = (from + begins as u64, part),
+                false => bytes.extend(part),
             }
         }
         // Of a block that was read for another record, nobody has checked this one.

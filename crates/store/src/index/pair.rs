@@ -20,6 +20,11 @@ fn word_of(key: &[u8]) -> Option<u64> {
     key.try_into().ok().map(u64::from_be_bytes)
 }
 
+/// The same as an entry of strings.
+fn as_string((key, word): (u64, u64)) -> (Vec<u8>, u64) {
+    (key.to_be_bytes().to_vec(), word)
+}
+
 /// The first bytes of a key, and zeros if it is shorter, as a word.
 fn first_of(key: &[u8]) -> u64 {
     let mut bytes = [0; WORD];
@@ -67,8 +72,7 @@ fn split<T: Copy>(
     if words.len() == keys.len() {
         return of_words(&words, found);
     }
-    let is_word = |key: &[u8]| key.len() == WORD;
-    let strings = keys.iter().copied().filter(|key| !is_word(key));
+    let strings = keys.iter().copied().filter(|key| word_of(key).is_none());
     let strings: SmallVec<[&[u8]; GROUP]> = strings.collect();
     let mut in_words: SmallVec<[T; GROUP]> = SmallVec::from_slice(&found[..words.len()]);
     let mut in_strings: SmallVec<[T; GROUP]> = SmallVec::from_slice(&found[..strings.len()]);
@@ -76,9 +80,9 @@ fn split<T: Copy>(
     of_strings(&strings, &mut in_strings);
     let (mut in_words, mut in_strings) = (in_words.into_iter(), in_strings.into_iter());
     for (key, found) in keys.iter().zip(found) {
-        let next = match is_word(key) {
-            true => in_words.next(),
-            false => in_strings.next(),
+        let next = match word_of(key) {
+            Some(_) => in_words.next(),
+            None => in_strings.next(),
         };
         *found = next.expect("each key is one of both");
     }
@@ -181,8 +185,7 @@ impl<M: Memory> Index for Pair<M> {
 
     fn range(&self, low: Bound<&[u8]>, high: Bound<&[u8]>) -> Entries {
         let words = self.0.range((low_word(low), high_word(high)));
-        let words = words.map(|(key, word)| (key.to_be_bytes().to_vec(), word));
-        Box::new(Merged::new(words, self.1.range((low, high))))
+        Box::new(Merged::new(words.map(as_string), self.1.range((low, high))))
     }
 
     fn prefix(&self, prefix: &[u8]) -> Entries {
@@ -193,8 +196,7 @@ impl<M: Memory> Index for Pair<M> {
         // The bits behind the prefix.
         let rest = u64::MAX.checked_shr(8 * prefix.len() as u32).unwrap_or(0);
         let words = self.0.range(first..=first | rest);
-        let words = words.map(|(key, word)| (key.to_be_bytes().to_vec(), word));
-        Box::new(Merged::new(words, self.1.prefix(prefix)))
+        Box::new(Merged::new(words.map(as_string), self.1.prefix(prefix)))
     }
 
     fn len(&self) -> usize {
@@ -202,10 +204,8 @@ impl<M: Memory> Index for Pair<M> {
     }
 
     fn bytes(&self) -> u64 {
-        Index::bytes(&self.1) + {
-            let (fast, slow) = self.0.committed();
-            (fast + slow) as u64
-        }
+        let (fast, slow) = self.0.committed();
+        (fast + slow) as u64 + Index::bytes(&self.1)
     }
 
     fn is_tiered(&self) -> bool {

@@ -41,7 +41,7 @@ impl<'a> NewRecord<'a> {
 
     /// The same of a key that was found in the index there, if it was.
     pub fn at(self, place: Option<KeyPlace<'a>>) -> NewRecord<'a> {
-        let spot = place.map(|it| it.spot);
+        let spot = place.and_then(|it| it.spot);
         NewRecord { spot, ..self }
     }
 

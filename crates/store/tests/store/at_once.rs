@@ -186,6 +186,10 @@ async fn operate(store: &Store, model: &mut Model, rng: &mut Rng, counts: &mut C
             }
             let held = store.places();
             let places = store.prepare(&held, &keys, |at| at % 2 == 0);
+            for (key, place) in keys.iter().zip(&places) {
+                let is_known = model.contains_key(*key) && !store.is_index_slow();
+                assert_eq!(place.is_some(), is_known, "{key:?}");
+            }
             for (key, place) in keys.into_iter().zip(places) {
                 get_now(store, model, key, counts);
                 operate_at(store, model, rng, (key, place));
