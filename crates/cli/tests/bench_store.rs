@@ -110,13 +110,13 @@ fn an_index_in_slow_memory_is_measured_beside_one_in_dram() {
 fn a_cache_of_blocks_that_evicts_is_measured() {
     let scratch = Scratch::new();
     let folder = scratch.path("store");
-    // 15 MB of records.
+    // 30 MB of records.
     let args = [
-        "--records=100000",
+        "--records=200000",
         "--key-bytes=24",
         "--cached=blocks",
         "--cache-bytes=2MB",
-        "--capacity=11MB",
+        "--capacity=22MB",
         "--evict",
     ];
     let output = store(&folder, &[&args[..], &["--json", "-"]].concat())
@@ -181,9 +181,9 @@ fn bad_input_is_one_line_and_nothing_is_lost() {
         (&["--key-bytes=7"], "keys of 7 bytes: give from 8 to 128"),
         (&["--cached=pages"], "values, blocks"),
         (&["--evict"], "--capacity"),
-        (&["--capacity=1MB"], "at least 10485760"),
+        (&["--capacity=1MB"], "at least 20971520"),
         (
-            &["--records=200K", "--capacity=20MB"],
+            &["--records=200K", "--capacity=25MB"],
             "or have the oldest go (--evict)",
         ),
         (

@@ -60,7 +60,7 @@ pub enum Measure {
     SlowLines,
     /// Time that a request waited for slow memory, µs.
     Waited,
-    /// The part of the requests that did not miss: in a cache.
+    /// The part of the gets that found a record: less than 1 in a cache.
     Found,
 }
 
@@ -94,7 +94,7 @@ impl Measure {
             Measure::CoreTime => "CPU time a request, µs",
             Measure::SlowLines => "slow lines a request",
             Measure::Waited => "µs waited for slow memory a request",
-            Measure::Found => "part of the requests that missed nothing",
+            Measure::Found => "part of the gets that found a record",
         }
     }
 }

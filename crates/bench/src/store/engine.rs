@@ -119,7 +119,7 @@ impl Run<'_> {
             usage: Usage::now().since(&usage),
             p50_us: f64::NAN,
             p99_us: f64::NAN,
-            missed: 0,
+            found_part: 1.0,
             lines: LineCounts::default(),
         };
         self.rows.push(Row::new("puts of new keys", &[loaded]));
@@ -237,7 +237,7 @@ impl Run<'_> {
             usage: Usage::now().since(&usage),
             p50_us: latencies.p50_us(),
             p99_us: latencies.p99_us(),
-            missed: 0,
+            found_part: 1.0,
             lines: LineCounts::default(),
         })
     }

@@ -10,8 +10,9 @@ use std::fmt;
 use futures_util::future::try_join_all;
 use serde::{Deserialize, Serialize};
 use timberline_io::Driver;
-use timberline_store::{Options, Store, join};
+use timberline_store::{IndexMap, IndexMemory, Options, Store, join};
 use timberline_tier::emulator::{CacheSize, set_thread_cache};
+use timberline_tree::BTree;
 
 use super::slow_memory::{InSlowMemory, SlowMemory};
 use super::{
@@ -47,6 +48,10 @@ impl SlowPart {
         let found = match self {
             SlowPart::Index => {
                 options.cache_bytes = 0;
+                if setting.index_map == IndexMap::BTree {
+                    // Of strings alone, as the one in slow memory is.
+                    options.index = IndexMemory::of(|| BTree::<[u8], u64>::builder().build());
+                }
                 memory.map(|it| {
                     let (index, found) = it.index(setting.index_map, index_bytes);
                     options.index = index;
@@ -104,7 +109,7 @@ pub struct Turn {
     pub slow_lines: f64,
     /// Microseconds that the thread waited for slow memory in a request: what nothing else hid.
     pub waited_us: f64,
-    /// The part that did not miss: less than 1 in a cache.
+    /// The part of the gets that found a record: less than 1 in a cache.
     pub found_part: f64,
 }
 
@@ -199,7 +204,7 @@ impl Measured {
             p99_us: self.p99_us,
             slow_lines: self.slow_lines(),
             waited_us: self.waited_us(),
-            found_part: self.found_part(),
+            found_part: self.found_part,
         }
     }
 
@@ -226,9 +231,7 @@ impl Run<'_> {
         cache: CacheSize,
     ) -> Result<Vec<Subject>, String> {
         let setting = self.setting;
-        // A record takes an eighth of a segment at most.
-        let segment = (8 * setting.record_bytes()).next_multiple_of(2 << 20);
-        let usual = setting.options_with(segment);
+        let usual = setting.options_with(setting.segment_bytes_in_turns());
         let (options, _) = part.place(setting, None, 0, &usual);
         let folder = setting.folder.join("dram");
         let (_, stats) = self.load(driver, &folder, &options)?;
@@ -306,6 +309,7 @@ impl Run<'_> {
             for subject in subjects {
                 let name = format!("{keys}, {part} in {}", subject.name);
                 self.rows.push(Row::new(&name, &subject.requests[load]));
+                self.found(&name, &subject.requests[load]);
             }
         }
         for (load, keys) in loads.iter().map(|it| it.popularity).enumerate() {
@@ -333,8 +337,6 @@ impl Run<'_> {
 #[cfg(test)]
 mod tests {
     use std::time::Duration;
-
-    use timberline_store::IndexMap;
 
     use super::super::Cached;
     use super::super::setting::tests::setting as usual;

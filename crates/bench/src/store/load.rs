@@ -54,12 +54,20 @@ impl Target {
 
     /// Gets a record, and puts it if the store has dropped it, as whoever uses a cache does.
     pub async fn get(self, id: u64) -> Result<(), String> {
-        if self.sizes.get(&self.store, id).await? {
-            return Ok(());
+        match self.find(id).await? {
+            true => Ok(()),
+            false => self.put(id).await,
         }
-        let missed = self.missed.as_ref().ok_or_else(|| lost(id))?;
-        missed.fetch_add(1, Relaxed);
-        self.put(id).await
+    }
+
+    /// Gets a record. Whether it is there: only a cache may have dropped it.
+    pub async fn find(&self, id: u64) -> Result<bool, String> {
+        let is_there = self.sizes.get(&self.store, id).await?;
+        if !is_there {
+            let missed = self.missed.as_ref().ok_or_else(|| lost(id))?;
+            missed.fetch_add(1, Relaxed);
+        }
+        Ok(is_there)
     }
 
     /// Puts a record.

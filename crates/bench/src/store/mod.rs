@@ -191,7 +191,7 @@ impl Run<'_> {
         self.run_beside(None, depth, store, make, is_enough).await
     }
 
-    /// The same beside other threads, with so many in flight on this one.
+    /// The same beside other threads, which have begun, with so many in flight on this one.
     async fn run_beside<F: Future<Output = Result<(), String>>>(
         &mut self,
         others: Option<Others>,
@@ -200,9 +200,6 @@ impl Run<'_> {
         make: impl FnMut() -> F,
         mut is_enough: impl FnMut(u64, Duration) -> bool,
     ) -> Result<Measured, String> {
-        if let Some(others) = &others {
-            others.begin().await;
-        }
         let mut committed = Instant::now();
         self.latencies.clear();
         let lines = thread_counts();
@@ -235,7 +232,7 @@ impl Run<'_> {
             usage: Usage::now().since(&usage),
             p50_us: self.latencies.p50_us(),
             p99_us: self.latencies.p99_us(),
-            missed: 0,
+            found_part: 1.0,
             lines: lines + more.lines,
         })
     }
@@ -318,15 +315,20 @@ impl Run<'_> {
         }
         for (name, gets) in [("uniform", &uniform), ("Zipf 0.99", &skewed)] {
             self.rows.push(Row::new(&format!("gets, {name}"), gets));
-            if setting.evict {
-                let found: Vec<f64> = gets.iter().map(Measured::found_part).collect();
-                self.figure(
-                    format!("part of the gets that found a record, {name}"),
-                    &found,
-                );
-            }
+            self.found(name, gets);
         }
         Ok(())
+    }
+
+    /// Says which part of these gets found a record, if the store is a cache.
+    fn found(&mut self, name: &str, gets: &[Measured]) {
+        if self.setting.evict {
+            let found: Vec<f64> = gets.iter().map(|it| it.found_part).collect();
+            self.figure(
+                format!("part of the gets that found a record, {name}"),
+                &found,
+            );
+        }
     }
 
     /// Reads of random blocks of a file, for a slice.
@@ -365,13 +367,20 @@ impl Run<'_> {
         let others = (number > 1).then(|| Others::start(number - 1, &share, rng));
         // What is left, where they can't be shared evenly.
         let depth = in_flight - (number - 1) * share.depth;
+        if let Some(others) = &others {
+            others.begin().await;
+        }
+        // Those before were not measured.
         requests.to.take_missed();
         let store = Some(&requests.to.store);
         let make = || requests.next(rng);
         let measured = self.run_beside(others, depth, store, make, is_enough);
         let measured = measured.await?;
+        let missed = requests.to.take_missed() as f64;
+        // As they are drawn.
+        let gets = measured.done as f64 * (1.0 - requests.writes);
         Ok(Measured {
-            missed: requests.to.take_missed(),
+            found_part: 1.0 - missed / gets,
             ..measured
         })
     }

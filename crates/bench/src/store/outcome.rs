@@ -68,8 +68,8 @@ pub(super) struct Measured {
     pub usage: Usage,
     pub p50_us: f64,
     pub p99_us: f64,
-    /// Gets that found nothing: in a cache.
-    pub missed: u64,
+    /// The part of the gets that found a record: less than 1 in a cache.
+    pub found_part: f64,
     /// What the emulator charged for them.
     pub lines: LineCounts,
 }
@@ -77,10 +77,5 @@ pub(super) struct Measured {
 impl Measured {
     pub fn of_each(&self, all: f64) -> f64 {
         all / self.done as f64
-    }
-
-    /// The part of them that found a record, if they are gets.
-    pub fn found_part(&self) -> f64 {
-        1.0 - self.of_each(self.missed as f64)
     }
 }

@@ -126,7 +126,6 @@ impl Setting {
                 keys.end()
             ));
         }
-        self.check_space()?;
         let least = PROGRAM + Options::LEAST_MEMORY;
         if self.memory_bytes < least {
             return Err(format!(
@@ -134,6 +133,7 @@ impl Setting {
                 self.memory_bytes
             ));
         }
+        self.check_space()?;
         match std::fs::read_dir(&self.folder).map(|mut it| it.next().is_none()) {
             Ok(false) => Err(format!(
                 "{}: something is there; name a folder that is new or empty",
@@ -145,7 +145,10 @@ impl Setting {
 
     fn check_space(&self) -> Result<(), String> {
         let (given, least) = match self.capacity {
-            Some(capacity) => (capacity, self.least_space(self.options().segment_bytes)),
+            Some(capacity) => {
+                let segment = self.segment_bytes().max(self.segment_bytes_in_turns());
+                (capacity, self.least_space(segment))
+            }
             None => return Ok(()),
         };
         if given >= least {
@@ -188,12 +191,22 @@ impl Setting {
         self.space() / self.record_bytes()
     }
 
-    /// How the store is set up for it.
-    pub fn options(&self) -> Options {
+    /// Bytes of a segment.
+    fn segment_bytes(&self) -> u64 {
         // Those that are written, cleaned and in reserve are to be a small part of all; a record
         // takes an eighth of one at most.
         let small = (self.space() / 256).max(8 * self.record_bytes());
-        self.options_with(small.next_power_of_two().clamp(1 << 20, 16 << 20))
+        small.next_power_of_two().clamp(1 << 20, 16 << 20)
+    }
+
+    /// The same where several stores take turns.
+    pub(super) fn segment_bytes_in_turns(&self) -> u64 {
+        (8 * self.record_bytes()).next_multiple_of(2 << 20)
+    }
+
+    /// How the store is set up for it.
+    pub fn options(&self) -> Options {
+        self.options_with(self.segment_bytes())
     }
 
     /// The same with segments of so many bytes.
@@ -282,7 +295,7 @@ pub(super) mod tests {
             ..usual.clone()
         };
         let line = refused(with(1 << 20, true));
-        assert!(line.contains("at least 10485760"), "{line}");
+        assert!(line.contains("at least 20971520"), "{line}");
         let large = setting("check", 200_000, 100);
         let capacity = Some(large.live_bytes());
         let line = refused(Setting {

@@ -8,7 +8,7 @@ use serde_json::json;
 use timberline_bench::report::grid::Grid;
 use timberline_bench::report::write_file;
 use timberline_bench::store::{
-    self as bench, Outcome, Rounds, Setting, SlowMemory, SlowPart, measure, measure_in_slow_memory,
+    Outcome, Rounds, Setting, SlowMemory, SlowPart, measure, measure_in_slow_memory,
 };
 
 use timberline_store::{Error as StoreError, IndexMap};
@@ -32,10 +32,9 @@ const MOST: usize = 1 << 20;
 #[derive(clap::Args)]
 #[command(next_help_heading = "Store")]
 pub struct StoreArgs {
-    /// Measure the store instead of maps: load --records of --key-bytes and
-    /// --value-bytes, get and overwrite them,
-    /// in this folder, which must be new or empty and is removed at the end. Of the other options,
-    /// --slice, --rounds, --seed, --json and --quiet apply
+    /// Measure the store instead of maps: load --records of --key-bytes and --value-bytes, get and
+    /// overwrite them, in this folder, which must be new or empty and is removed at the end. Of the
+    /// other options, --slice, --rounds, --seed, --json and --quiet apply
     #[arg(long, value_name = "DIR", conflicts_with_all = NOT_OF_A_STORE)]
     store: Option<PathBuf>,
     /// Memory for all of the process
@@ -61,7 +60,7 @@ pub struct StoreArgs {
     )]
     in_flight: u16,
     /// Threads that share the gets where there is nothing else, and the requests in flight; with
-    /// --index-memory each reads by a ring of its own
+    /// --index-memory or --cache-memory each reads by a ring of its own
     #[arg(
         long,
         default_value_t = 1,
@@ -104,7 +103,8 @@ pub struct StoreArgs {
         value_name = "BYTES"
     )]
     cache_bytes: Option<u64>,
-    /// The most bytes on the disk [default: a quarter more than the records have]
+    /// The most bytes on the disk, which overwrites fill before they are measured [default: a
+    /// quarter more than the records have]
     #[arg(long, value_parser = memory, requires = "store", value_name = "BYTES")]
     capacity: Option<u64>,
     /// Be a cache: when --capacity is used up, the oldest records go, but for those in memory; gets
@@ -221,10 +221,7 @@ pub fn run(args: &Args) -> Result<(), Failure> {
         value_bytes,
         capacity: args.store.capacity,
         evict: args.store.evict,
-        cached: match args.store.cached {
-            Cached::Values => bench::Cached::Values,
-            Cached::Blocks => bench::Cached::Blocks,
-        },
+        cached: args.store.cached.into(),
         cache_bytes: args.store.cache_bytes,
         memory_bytes: args.store.memory_limit,
         index_map: args.store.index_map(),

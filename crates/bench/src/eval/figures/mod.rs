@@ -64,7 +64,9 @@ pub fn all(scale: &Scale) -> Vec<Figure> {
         let is_made = |claim: &Claim| runs.iter().any(|run| is_about(claim, run));
         figure.claims.retain(is_made);
         for claim in &mut figure.claims {
-            claim.why = why.get(claim.why).copied().unwrap_or_default();
+            if !claim.why.is_empty() {
+                claim.why = why.get(claim.why).expect("it is among the reasons");
+            }
         }
         figure.runs = runs;
     }
