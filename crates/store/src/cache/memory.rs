@@ -1,7 +1,6 @@
 //! Memory for what is cached, other than the process's heap.
 
 use std::fmt;
-use std::ops::Range;
 use std::pin::Pin;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
@@ -84,13 +83,10 @@ impl CacheMemory {
         }))
     }
 
-    /// A room for strings that are read in parts of so many bytes.
-    pub(super) fn make(&self, part: usize) -> Result<Arc<Room>, Error> {
-        Ok(Arc::new(Room {
-            strings: (self.0)()?,
-            part,
-            next: AtomicU64::new(0),
-        }))
+    pub(super) fn make(&self) -> Result<Arc<Room>, Error> {
+        let strings = (self.0)()?;
+        let next = AtomicU64::new(0);
+        Ok(Arc::new(Room { strings, next }))
     }
 }
 
@@ -110,10 +106,7 @@ impl fmt::Debug for CacheMemory {
 /// Where byte strings are held.
 pub(super) struct Room {
     strings: Box<dyn Strings>,
-    /// Bytes of a part. Each is a string of its own, so that a reader gets no more than it wants:
-    /// in slow memory, each line more is one to wait for.
-    part: usize,
-    /// The number of the next part.
+    /// The number of the next one.
     next: AtomicU64,
 }
 
@@ -124,74 +117,35 @@ impl Room {
 
     /// Holds a string, if there is memory.
     pub fn hold(self: &Arc<Room>, bytes: &[u8]) -> Option<Held> {
-        let mut held = Held {
+        let number = self.next.fetch_add(1, Relaxed);
+        let held = self.strings.insert(number, bytes);
+        held.then(|| Held {
             room: Arc::clone(self),
-            first: 0,
-            parts: 0,
+            number,
             len: bytes.len(),
-        };
-        let parts = bytes.chunks(self.part);
-        held.first = self.next.fetch_add(parts.len() as u64, Relaxed);
-        for part in parts {
-            // Those that are there go with it.
-            let number = held.first + held.parts;
-            if !self.strings.insert(number, part) {
-                return None;
-            }
-            held.parts += 1;
-        }
-        Some(held)
+        })
     }
 }
 
 /// A byte string in a room, as long as this is there.
 pub(super) struct Held {
     room: Arc<Room>,
-    /// The number of its first part.
-    first: u64,
-    pub parts: u64,
+    number: u64,
     pub len: usize,
 }
 
 impl Held {
     pub fn get(&self) -> Option<Vec<u8>> {
-        let strings = &self.room.strings;
-        together(self.numbers().map(|number| strings.get(number)))
+        self.room.strings.get(self.number)
     }
 
-    /// The parts that have these bytes, and where the first of them begins.
-    pub async fn get_async(&self, wanted: Range<usize>) -> Option<(usize, Vec<u8>)> {
-        let part = self.room.part;
-        let numbers = self.numbers().skip(wanted.start / part);
-        let wanted_parts = wanted.end.div_ceil(part) - wanted.start / part;
-        let mut parts = Vec::new();
-        for number in numbers.take(wanted_parts) {
-            parts.push(self.room.strings.get_async(number).await);
-        }
-        Some((wanted.start / part * part, together(parts.into_iter())?))
+    pub async fn get_async(&self) -> Option<Vec<u8>> {
+        self.room.strings.get_async(self.number).await
     }
-
-    fn numbers(&self) -> Range<u64> {
-        self.first..self.first + self.parts
-    }
-}
-
-/// Parts, one behind the other, if all are there.
-fn together(parts: impl Iterator<Item = Option<Vec<u8>>>) -> Option<Vec<u8>> {
-    let mut all = Vec::new();
-    for part in parts {
-        match all.is_empty() {
-            true => all = part?,
-            false => all.extend(part?),
-        }
-    }
-    Some(all)
 }
 
 impl Drop for Held {
     fn drop(&mut self) {
-        for number in self.numbers() {
-            self.room.strings.remove(number);
-        }
+        self.room.strings.remove(self.number);
     }
 }

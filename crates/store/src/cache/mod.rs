@@ -22,9 +22,6 @@ use crate::segment::Segment;
 
 /// Bytes of a block.
 const BYTES: u64 = BLOCK as u64;
-/// Bytes of a block's parts. Smaller ones would be less to read for a record, and more to insert
-/// for a block.
-const PART: usize = BLOCK / 4;
 
 /// What a store's cache keeps, and in which memory. Its size is
 /// [`Options::cache_bytes`](crate::Options::cache_bytes) in all cases.
@@ -52,15 +49,13 @@ pub(crate) struct Cache {
 impl Cache {
     /// One of at most so many bytes; 0 keeps nothing.
     pub fn new(caching: &Caching, bytes: u64) -> Result<Cache, Error> {
-        let room = match caching {
-            _ if bytes == 0 => None,
+        let memory = match caching {
             Caching::Values => None,
-            // A value is wanted whole.
-            Caching::ValuesIn(memory) => Some(memory.make(usize::MAX)?),
-            Caching::BlocksIn(memory) => Some(memory.make(PART)?),
+            Caching::ValuesIn(memory) | Caching::BlocksIn(memory) => Some(memory),
         };
+        let room = memory.filter(|_| bytes > 0).map(CacheMemory::make);
         Ok(Cache {
-            kept: Values::new(bytes, room),
+            kept: Values::new(bytes, room.transpose()?),
             has_blocks: matches!(caching, Caching::BlocksIn(_)),
         })
     }
@@ -99,17 +94,14 @@ impl Cache {
         if !self.has_blocks {
             return self.kept.held(at.to_word()).await;
         }
-        let (mut start, mut bytes) = (0, Vec::new());
-        let wanted = at.sectors();
-        for block in blocks(at)? {
-            let from = block * BYTES;
-            let of_block = wanted.start.max(from) - from..wanted.end.min(from + BYTES) - from;
-            let of_block = of_block.start as usize..of_block.end as usize;
-            let part = self.kept.held_part(word(at.segment(), block), of_block);
-            let (begins, part) = part.await?;
+        let blocks = blocks(at)?;
+        let start = blocks.start * BYTES;
+        let mut bytes = Vec::new();
+        for block in blocks {
+            let (_, more) = self.kept.held(word(at.segment(), block)).await?;
             match bytes.is_empty() {
-                true => (start, bytes) = (from + begins as u64, part),
-                false => bytes.extend(part),
+                true => bytes = more,
+                false => bytes.extend(more),
             }
         }
         // Of a block that was read for another record, nobody has checked this one.

@@ -1,6 +1,5 @@
 //! Byte strings that may be wanted again: the least used goes first.
 
-use std::ops::Range;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 
@@ -63,8 +62,8 @@ impl Bytes {
 /// Bytes of an entry beside the value: its counters, what the allocator adds, and its place in the
 /// tables, of which half may be empty.
 const ENTRY: u64 = 168;
-/// Bytes of a part in a room beside its own: its number's place in the map.
-const PART: u64 = 64;
+/// The same of one in a room: its number's place in the map, too.
+const HELD: u64 = ENTRY + 64;
 /// Bytes of a value, about, for the first size of the tables. They grow.
 const TYPICAL: u64 = 4096;
 /// The part for those that were used again. What the doorkeeper lets in deserves more than a short
@@ -81,7 +80,7 @@ impl Weighter<u64, Cached> for Weight {
         match &cached.bytes {
             Bytes::Heap(bytes) => bytes.slice.len() as u64 + ENTRY,
             // An eighth at most is wasted by the slot's size.
-            Bytes::Held(held) => held.1.len as u64 / 8 * 9 + held.1.parts * PART + ENTRY,
+            Bytes::Held(held) => held.1.len as u64 / 8 * 9 + HELD,
         }
     }
 }
@@ -154,26 +153,13 @@ impl Values {
     /// A string that is held in a room, and when it expires. Yields wherever it would wait for
     /// memory.
     pub async fn held(&self, word: u64) -> Option<(u64, Vec<u8>)> {
-        let (expires, held) = self.use_held(word)?;
-        let (_, bytes) = held.1.get_async(0..held.1.len).await?;
-        Some((expires, bytes))
-    }
-
-    /// The parts of such a string that have these bytes, and where the first of them begins.
-    pub async fn held_part(&self, word: u64, wanted: Range<usize>) -> Option<(usize, Vec<u8>)> {
-        let (_, held) = self.use_held(word)?;
-        held.1.get_async(wanted).await
-    }
-
-    /// A string that is held in a room, which counts as a use, and when it expires.
-    fn use_held(&self, word: u64) -> Option<(u64, Arc<(Use, Held)>)> {
         self.room.as_ref()?;
         let Cached { expires, bytes } = self.cache.as_ref()?.get(&word)?;
         let Bytes::Held(held) = bytes else {
             return None;
         };
         held.0.note();
-        Some((expires, held))
+        Some((expires, held.1.get_async().await?))
     }
 
     /// Whether there was no room when it was last [looked at](Self::has_room).
