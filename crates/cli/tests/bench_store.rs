@@ -26,13 +26,26 @@ fn store(folder: &Path, args: &[&str]) -> Command {
     command
 }
 
+/// Runs it, and returns its JSON.
+fn measured(folder: &Path, args: &[&str]) -> Value {
+    let output = store(folder, &[args, &["--json", "-"]].concat()).output();
+    let output = output.unwrap();
+    assert_eq!(output.status.code(), Some(0), "{}", stderr(&output));
+    serde_json::from_str(&stdout(&output)).unwrap()
+}
+
+/// The median of a figure, which has to be there.
+fn figure(json: &Value, name: &str) -> Option<f64> {
+    let figures = json["outcome"]["figures"].as_array().unwrap();
+    let found = figures.iter().find(|it| it["name"] == name);
+    found.unwrap_or_else(|| panic!("no {name:?} in {figures:?}"))["values"]["median"].as_f64()
+}
+
 #[test]
 fn a_store_is_measured_and_removed() {
     let scratch = Scratch::new();
     let folder = scratch.path("store");
-    let output = store(&folder, &["--json", "-"]).output().unwrap();
-    assert_eq!(output.status.code(), Some(0), "{}", stderr(&output));
-    let json: Value = serde_json::from_str(&stdout(&output)).unwrap();
+    let json = measured(&folder, &[]);
     let rows = json["outcome"]["rows"].as_array().unwrap();
     let names: Vec<_> = rows.iter().filter_map(|row| row["name"].as_str()).collect();
     let expected = [
@@ -74,23 +87,14 @@ fn an_index_in_slow_memory_is_measured_beside_one_in_dram() {
     let folder = scratch.path("store");
     // More than fit into the modelled CPU cache.
     let args = ["--records=100000", "--index-memory", "us1,us2:20%"];
-    let output = store(&folder, &[&args[..], &["--json", "-"]].concat())
-        .output()
-        .unwrap();
-    assert_eq!(output.status.code(), Some(0), "{}", stderr(&output));
-    let json: Value = serde_json::from_str(&stdout(&output)).unwrap();
-    let named = |of: &str| json["outcome"][of].as_array().unwrap().clone();
-    let rows = named("rows");
+    let json = measured(&folder, &args);
+    let rows = json["outcome"]["rows"].as_array().unwrap();
     assert_eq!(rows.len(), 6);
-    for row in &rows {
+    for row in rows {
         assert!(row["per_s"]["median"].as_f64() > Some(0.0), "{row}");
         assert!(row["read_bytes"]["median"].as_f64() > Some(0.0), "{row}");
     }
-    let figure = |name: &str| {
-        let figures = named("figures");
-        let found = figures.iter().find(|it| it["name"] == name);
-        found.unwrap_or_else(|| panic!("no {name:?} in {figures:?}"))["values"]["median"].as_f64()
-    };
+    let figure = |name: &str| figure(&json, name);
     assert!(figure("uniform: us1 ÷ DRAM") > Some(0.0));
     assert!(figure("uniform: us1: slow lines a get") > Some(0.5));
     let all_slow = figure("part of the index in fast memory: us1");
@@ -119,17 +123,9 @@ fn a_cache_of_blocks_that_evicts_is_measured() {
         "--capacity=22MB",
         "--evict",
     ];
-    let output = store(&folder, &[&args[..], &["--json", "-"]].concat())
-        .output()
-        .unwrap();
-    assert_eq!(output.status.code(), Some(0), "{}", stderr(&output));
-    let json: Value = serde_json::from_str(&stdout(&output)).unwrap();
+    let json = measured(&folder, &args);
     assert_eq!(json["setting"]["cached"], "blocks");
-    let figures = json["outcome"]["figures"].as_array().unwrap();
-    let figure = |name: &str| {
-        let found = figures.iter().find(|it| it["name"] == name);
-        found.unwrap_or_else(|| panic!("no {name:?} in {figures:?}"))["values"]["median"].as_f64()
-    };
+    let figure = |name: &str| figure(&json, name);
     let [uniform, skewed] = ["uniform", "Zipf 0.99"]
         .map(|it| figure(&format!("part of the gets that found a record, {it}")).unwrap());
     assert!(uniform > 0.2 && uniform < skewed && skewed < 1.0, "{json}");

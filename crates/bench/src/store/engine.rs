@@ -7,11 +7,10 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 use super::overwrites::overwritten;
-use super::popularity::Popularity;
 use super::process::{Usage, folder_bytes, peak_memory, reset_peak_memory};
 use super::record::{Key, lost};
 use super::requests::Latencies;
-use super::{Figure, Measured, Outcome, Rounds, Row, SKEW, Setting};
+use super::{Figure, GOT, Measured, Outcome, Rounds, Row, Setting};
 use crate::workload::{Permutation, Rng};
 use timberline_tier::emulator::LineCounts;
 
@@ -128,8 +127,7 @@ impl Run<'_> {
 
     fn reads(&mut self, engine: &dyn Engine) -> Result<(), String> {
         let setting = self.setting;
-        let [any, some] = [Popularity::Uniform, Popularity::Zipf(SKEW)]
-            .map(|it| it.draw(setting.records, setting.seed));
+        let [any, some] = GOT.map(|it| it.draw(setting.records, setting.seed));
         let [mut uniform, mut skewed] = [(); 2].map(|()| Vec::new());
         let for_a_slice = |_, elapsed| elapsed >= setting.slice;
         let any = |rng: &mut Rng| get(engine, setting, any(rng));
@@ -144,8 +142,10 @@ impl Run<'_> {
                 skewed.push(of_some);
             }
         }
-        self.rows.push(Row::new("gets, uniform", &uniform));
-        self.rows.push(Row::new("gets, Zipf 0.99", &skewed));
+        for (popularity, gets) in GOT.iter().zip([&uniform, &skewed]) {
+            self.rows
+                .push(Row::new(&format!("gets, {popularity}"), gets));
+        }
         Ok(())
     }
 

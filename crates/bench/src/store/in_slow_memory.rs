@@ -16,8 +16,7 @@ use timberline_tree::BTree;
 
 use super::slow_memory::{InSlowMemory, SlowMemory};
 use super::{
-    Load, Measured, Outcome, Popularity, Requests, Row, Run, SKEW, Setting, Threads, measured,
-    one_line,
+    GOT, Load, Measured, Outcome, Requests, Row, Run, Setting, Threads, measured, one_line,
 };
 use crate::workload::Rng;
 
@@ -163,7 +162,7 @@ pub fn measure_in_slow_memory(
     is_over: &dyn Fn() -> bool,
 ) -> Result<Outcome, String> {
     measured(setting, is_over, |run, driver| {
-        let loads = [Load::UNIFORM, Load::reads(Popularity::Zipf(SKEW))];
+        let loads = GOT.map(Load::reads);
         let cache = CacheSize::default();
         let subjects = run.stores_in_turns(driver, part, kinds, &loads, cache)?;
         run.compare(part, &loads, &subjects);
@@ -338,8 +337,8 @@ impl Run<'_> {
 mod tests {
     use std::time::Duration;
 
-    use super::super::Cached;
     use super::super::setting::tests::setting as usual;
+    use super::super::{Cached, Popularity};
     use super::*;
 
     fn setting(name: &str) -> SlowSetting {

@@ -52,8 +52,8 @@ use requests::{Latencies, in_flight};
 pub use setting::{Cached, Setting};
 pub use slow_memory::SlowMemory;
 
-/// θ of the skewed gets.
-const SKEW: f64 = 0.99;
+/// How often each record is wanted: by one kind of gets, and by the other.
+const GOT: [Popularity; 2] = [Popularity::Uniform, Popularity::Zipf(0.99)];
 
 /// Runs everything, with a setting that [can be](Setting::check), or what there is time for until
 /// `is_over`, which then stays true.
@@ -279,7 +279,7 @@ impl Run<'_> {
             true => None,
             false => Some(first_segment(&self.disk, &setting.folder)?),
         };
-        let [any, some] = [Popularity::Uniform, Popularity::Zipf(SKEW)].map(|it| Requests {
+        let [any, some] = GOT.map(|it| Requests {
             to: to.clone(),
             draw: it.draw(setting.records, setting.seed),
             writes: 0.0,
@@ -313,9 +313,10 @@ impl Run<'_> {
             self.rows.push(Row::new("the disk's own reads", &raw));
             self.figure("uniform gets ÷ the disk's own reads", &ratios);
         }
-        for (name, gets) in [("uniform", &uniform), ("Zipf 0.99", &skewed)] {
-            self.rows.push(Row::new(&format!("gets, {name}"), gets));
-            self.found(name, gets);
+        for (popularity, gets) in GOT.iter().zip([&uniform, &skewed]) {
+            self.rows
+                .push(Row::new(&format!("gets, {popularity}"), gets));
+            self.found(&popularity.to_string(), gets);
         }
         Ok(())
     }

@@ -1,6 +1,6 @@
 //! The records of the load: their keys and values, put into the store and got from it.
 
-use std::ops::Deref;
+use std::ops::{Deref, RangeInclusive};
 use std::sync::LazyLock;
 
 use timberline_store::Store;
@@ -47,7 +47,7 @@ pub struct Sizes {
 
 impl Sizes {
     /// Bytes that keys can have: fewer would not be different.
-    pub const KEYS: std::ops::RangeInclusive<usize> = 8..=LONGEST_KEY;
+    pub const KEYS: RangeInclusive<usize> = 8..=LONGEST_KEY;
 
     /// The key of a record: a number mixed well, the number itself, and zeros, as far as there is
     /// room.

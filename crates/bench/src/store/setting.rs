@@ -88,6 +88,9 @@ pub struct Setting {
 }
 
 impl Setting {
+    /// Bytes of a key, where none are given.
+    pub const KEY_BYTES: usize = 16;
+
     /// The sizes of its records.
     pub(super) fn sizes(&self) -> Sizes {
         Sizes {
@@ -245,7 +248,7 @@ pub(super) mod tests {
         Setting {
             folder: std::env::temp_dir().join(name),
             records,
-            key_bytes: 16,
+            key_bytes: Setting::KEY_BYTES,
             value_bytes,
             capacity: None,
             evict: false,

@@ -24,8 +24,6 @@ use crate::{Failure, folder};
 
 /// Seconds of a slice.
 const SLICE: f64 = 2.0;
-/// Bytes of a key.
-const KEY_BYTES: usize = 16;
 /// Bytes of the longest value: a segment takes eight of them, and more.
 const MOST: usize = 1 << 20;
 
@@ -217,7 +215,7 @@ pub fn run(args: &Args) -> Result<(), Failure> {
     let setting = Setting {
         folder: folder.into(),
         records,
-        key_bytes: args.loads.key_bytes.unwrap_or(KEY_BYTES),
+        key_bytes: args.loads.key_bytes.unwrap_or(Setting::KEY_BYTES),
         value_bytes,
         capacity: args.store.capacity,
         evict: args.store.evict,

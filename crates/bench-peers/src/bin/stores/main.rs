@@ -90,7 +90,7 @@ impl Args {
         let setting = Setting {
             folder: self.folder.clone(),
             records: self.records,
-            key_bytes: 16,
+            key_bytes: Setting::KEY_BYTES,
             value_bytes: self.value_bytes,
             capacity: None,
             evict: false,

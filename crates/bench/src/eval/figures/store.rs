@@ -107,8 +107,8 @@ const THIRD: f64 = 1.0 / 3.0;
 /// (Figure 16).
 const IN_FLIGHT: usize = 128;
 
-fn of(panel: impl Into<String>, category: impl Into<String>, setting: SlowSetting) -> Run {
-    run(&panel.into(), category, Any::Store(setting))
+fn of(panel: &str, category: impl Into<String>, setting: SlowSetting) -> Run {
+    run(panel, category, Any::Store(setting))
 }
 
 /// The latency of the memory, for these.
@@ -156,12 +156,12 @@ pub fn cores(scale: &Scale) -> Vec<Run> {
     let mut runs = Vec::new();
     for like in Like::ALL {
         let panel = format!("{}, cores", like.panel());
-        let by_cores = |&cores: &usize| of(&*panel, cores.to_string(), at(like, cores, 5));
+        let by_cores = |&cores: &usize| of(&panel, cores.to_string(), at(like, cores, 5));
         runs.extend(counts.iter().map(by_cores));
     }
     for like in Like::ALL {
         let panel = format!("{}, most cores", like.panel());
-        let by_latency = |&us: &u32| of(&*panel, microseconds(us), at(like, most, us));
+        let by_latency = |&us: &u32| of(&panel, microseconds(us), at(like, most, us));
         runs.extend(scale.pick(&[1, 2, 5, 10], &[5]).iter().map(by_latency));
     }
     runs
@@ -224,7 +224,7 @@ pub fn variations(scale: &Scale) -> Vec<Run> {
         let like: Like = like;
         let load = Load { popularity, writes };
         let setting = like.with(scale, 5, key_bytes, value_bytes, load);
-        of(format!("{}, {kind}", like.panel()), category, setting)
+        of(&format!("{}, {kind}", like.panel()), category, setting)
     };
     made.map(at).collect()
 }
